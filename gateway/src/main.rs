@@ -1,0 +1,2 @@
+//! The `lobgate` binary.
+fn main() {}
