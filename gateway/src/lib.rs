@@ -1,1 +1,3 @@
-//! lobgate
+//! lobgate: an S3-compatible gateway whose only store is a stock PostgreSQL server.
+
+pub mod config;
