@@ -1,3 +1,4 @@
 //! lobgate: an S3-compatible gateway whose only store is a stock PostgreSQL server.
 
 pub mod config;
+pub mod embedded;
