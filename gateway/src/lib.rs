@@ -1,4 +1,7 @@
 //! lobgate: an S3-compatible gateway whose only store is a stock PostgreSQL server.
 
+pub mod cli;
 pub mod config;
 pub mod embedded;
+pub mod server;
+pub mod telemetry;

@@ -163,10 +163,15 @@ impl EmbeddedCluster {
     /// Returns, with the reason, once the server has ended and can't be started again.
     pub async fn failed(&self) -> String {
         let mut failure = self.failure.clone();
-        match failure.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone().unwrap_or_default(),
-            // The supervisor is gone because the server is being stopped: nothing failed.
-            Err(_) => std::future::pending().await,
+        loop {
+            let reason = failure.borrow_and_update().clone();
+            if let Some(text) = reason {
+                return text;
+            }
+            if failure.changed().await.is_err() {
+                // The supervisor is gone because the server is being stopped: nothing failed.
+                std::future::pending::<()>().await;
+            }
         }
     }
 
