@@ -1,1 +1,2 @@
-//! lobgate
+//! An S3-compatible object gateway over PostgreSQL large objects.
+pub mod storage;
