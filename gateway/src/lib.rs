@@ -1,2 +1,4 @@
 //! An S3-compatible object gateway over PostgreSQL large objects.
+pub mod auth;
+pub mod protocol;
 pub mod storage;
