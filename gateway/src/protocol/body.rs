@@ -15,8 +15,8 @@ use http_body_util::StreamBody;
 use s3s::dto::StreamingBlob;
 use s3s::{Body, S3Request, S3Result};
 
-use crate::storage::{BodyStream, ByteStream, StageOptions, Staged, Storage};
 use crate::storage::types::ChecksumAlgorithm;
+use crate::storage::{BodyStream, ByteStream, StageOptions, Staged, Storage};
 
 use super::checksums::Declared;
 use super::error::{from_storage, internal};

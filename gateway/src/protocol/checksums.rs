@@ -245,7 +245,10 @@ mod tests {
     fn contradictions_are_refused() {
         let invalid = Err("InvalidRequest".to_owned());
         assert_eq!(declared(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-checksum-crc32c", "AAAAAA==")]), invalid);
-        assert_eq!(declared(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-trailer", "x-amz-checksum-sha1")]), invalid);
+        assert_eq!(
+            declared(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-trailer", "x-amz-checksum-sha1")]),
+            invalid
+        );
         assert_eq!(declared(&[("x-amz-checksum-crc32", "AAAA")]), invalid);
         assert_eq!(declared(&[("x-amz-checksum-crc32", "%%%")]), invalid);
         assert_eq!(declared(&[("x-amz-sdk-checksum-algorithm", "CRC32")]), invalid);

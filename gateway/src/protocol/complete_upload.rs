@@ -27,9 +27,11 @@ pub(super) async fn complete(
     let (bucket, key) = (names::bucket(&input.bucket), names::key(&input.key)?);
     let id = upload_id(&input.upload_id)?;
     let listed = checked_order(input.multipart_upload.and_then(|u| u.parts).unwrap_or_default())?;
-    let expected_size = input.mpu_object_size.map(u64::try_from).transpose().map_err(|_| {
-        s3_error!(InvalidRequest, "Value for x-amz-mp-object-size header is less than zero")
-    })?;
+    let expected_size = input
+        .mpu_object_size
+        .map(u64::try_from)
+        .transpose()
+        .map_err(|_| s3_error!(InvalidRequest, "Value for x-amz-mp-object-size header is less than zero"))?;
 
     let upload = gateway.storage.upload(&bucket, &key, id).await.map_err(from_storage)?;
     check_kind(&upload, input.checksum_type.as_ref())?;

@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn sources_name_a_bucket_a_key_and_at_most_the_null_version() {
-        let parse = |text: &str| CopySource::parse(text).ok().map(|s| source_of(&s).map_err(|e| e.code().as_str().to_owned()));
+        let parse =
+            |text: &str| CopySource::parse(text).ok().map(|s| source_of(&s).map_err(|e| e.code().as_str().to_owned()));
         assert!(parse("/bucket/a%20b/c?versionId=null").is_some_and(|s| s.is_ok_and(|(_, k)| k.as_str() == "a b/c")));
         assert!(parse("bucket/key").is_some_and(|s| s.is_ok()));
         assert!(parse("bucket/key?versionId=v1").is_some_and(|s| s.is_err_and(|code| code == "NoSuchVersion")));

@@ -61,7 +61,9 @@ pub(super) async fn many(gateway: &Gateway, req: S3Request<DeleteObjectsInput>) 
     for (key, outcome) in keys.iter().zip(outcomes) {
         match outcome {
             Ok(()) if quiet => {}
-            Ok(()) => deleted.push(DeletedObject { key: Some(names::xml_text(key).into_owned()), ..Default::default() }),
+            Ok(()) => {
+                deleted.push(DeletedObject { key: Some(names::xml_text(key).into_owned()), ..Default::default() })
+            }
             Err(error) => errors.push(delete_error(key, &from_storage(error))),
         }
     }

@@ -109,8 +109,7 @@ fn select(located: &Located, wanted: RangeRequest, headers: &HeaderMap) -> S3Res
     let bytes = located.range().ok_or_else(|| range::not_satisfiable(wanted, info.size))?;
     let length = bytes.end.saturating_sub(bytes.start);
     let partial = wanted != RangeRequest::Whole && length > 0;
-    let content_range =
-        partial.then(|| format!("bytes {}-{}/{}", bytes.start, bytes.end.saturating_sub(1), info.size));
+    let content_range = partial.then(|| format!("bytes {}-{}/{}", bytes.start, bytes.end.saturating_sub(1), info.size));
     let of_part = matches!(wanted, RangeRequest::Part(_));
     let (checksum, composite_of) = match (wanted, located.part()) {
         (RangeRequest::Whole, _) | (RangeRequest::Part(_), None) => (info.checksum.clone(), info.parts_count),

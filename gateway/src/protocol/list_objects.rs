@@ -114,11 +114,7 @@ fn last_name(page: &Page<ListEntry>) -> Option<&str> {
     })
 }
 
-fn entries(
-    page: Page<ListEntry>,
-    encoding: NameEncoding,
-    owner: Option<&Owner>,
-) -> (Vec<Object>, Vec<CommonPrefix>) {
+fn entries(page: Page<ListEntry>, encoding: NameEncoding, owner: Option<&Owner>) -> (Vec<Object>, Vec<CommonPrefix>) {
     let mut contents = Vec::with_capacity(page.entries.len());
     let mut prefixes = Vec::new();
     for entry in page.entries {

@@ -80,7 +80,12 @@ pub(super) async fn uploads(
         prefix: names::comparable(input.prefix.clone())?.unwrap_or_default(),
         delimiter: delimiter.clone(),
         // S3 ignores an upload-id-marker without a key-marker.
-        upload_id_marker: key_marker.as_ref().and(input.upload_id_marker.as_deref()).map(id_marker).transpose()?.flatten(),
+        upload_id_marker: key_marker
+            .as_ref()
+            .and(input.upload_id_marker.as_deref())
+            .map(id_marker)
+            .transpose()?
+            .flatten(),
         key_marker,
         max_entries: max,
     };
@@ -120,9 +125,7 @@ fn next_markers(page: &Page<UploadEntry>) -> (Option<String>, Option<String>) {
         return (None, None);
     }
     match page.entries.last() {
-        Some(UploadEntry::Upload(upload)) => {
-            (Some(upload.key.as_str().to_owned()), Some(format_upload_id(upload.id)))
-        }
+        Some(UploadEntry::Upload(upload)) => (Some(upload.key.as_str().to_owned()), Some(format_upload_id(upload.id))),
         Some(UploadEntry::CommonPrefix(prefix)) => (Some(prefix.clone()), None),
         None => (None, None),
     }

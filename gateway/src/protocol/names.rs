@@ -39,7 +39,9 @@ fn invalid_key(reason: InvalidKey) -> S3Error {
 /// A prefix, delimiter or marker: any text that a key could be compared with.
 pub(super) fn comparable(text: Option<String>) -> S3Result<Option<String>> {
     match text {
-        Some(text) if text.contains('\0') => Err(s3_error!(InvalidArgument, "Argument must not contain a NUL character")),
+        Some(text) if text.contains('\0') => {
+            Err(s3_error!(InvalidArgument, "Argument must not contain a NUL character"))
+        }
         other => Ok(other.filter(|t| !t.is_empty())),
     }
 }

@@ -71,8 +71,11 @@ impl Wanted {
             }
         }
         if wanted == Self::default() {
-            return Err(s3_error!(InvalidRequest, "The x-amz-object-attributes header specifying the attributes to be \
-                 retrieved is either missing or empty"));
+            return Err(s3_error!(
+                InvalidRequest,
+                "The x-amz-object-attributes header specifying the attributes to be \
+                 retrieved is either missing or empty"
+            ));
         }
         Ok(wanted)
     }

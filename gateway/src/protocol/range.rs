@@ -108,7 +108,9 @@ mod tests {
 
     #[test]
     fn everything_else_is_ignored() {
-        for value in ["", "bytes", "bytes=", "bytes=-", "bytes=5-2", "bytes=0-1,3-4", "items=0-1", "bytes=a-b", "bytes=+1-2"] {
+        for value in
+            ["", "bytes", "bytes=", "bytes=-", "bytes=5-2", "bytes=0-1,3-4", "items=0-1", "bytes=a-b", "bytes=+1-2"]
+        {
             assert_eq!(parse(value), RangeRequest::Whole, "{value}");
         }
     }
