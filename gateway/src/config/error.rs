@@ -70,7 +70,5 @@ pub enum ConfigError {
 }
 
 fn hint(suggestion: Option<&str>) -> String {
-    suggestion
-        .map(|name| format!(" (did you mean `{name}`?)"))
-        .unwrap_or_default()
+    suggestion.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }

@@ -152,10 +152,6 @@ pub(super) trait IoContext<T> {
 
 impl<T> IoContext<T> for std::io::Result<T> {
     fn context(self, action: &'static str, path: &Path) -> Result<T, EmbeddedError> {
-        self.map_err(|source| EmbeddedError::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        })
+        self.map_err(|source| EmbeddedError::Io { action, path: path.to_owned(), source })
     }
 }

@@ -109,17 +109,13 @@ pub(super) fn create_private_dir(dir: &Path) -> Result<(), EmbeddedError> {
 
 /// The URL of the gateway's role and database behind a socket directory.
 pub(super) fn url_of(socket_dir: &Path) -> String {
-    let encoded = percent_encoding::percent_encode(
-        socket_dir.as_os_str().as_encoded_bytes(),
-        percent_encoding::NON_ALPHANUMERIC,
-    );
+    let encoded =
+        percent_encoding::percent_encode(socket_dir.as_os_str().as_encoded_bytes(), percent_encoding::NON_ALPHANUMERIC);
     format!("postgresql://lobgate@/lobgate?host={encoded}")
 }
 
 fn fits_a_socket(dir: &Path) -> bool {
-    let plain = dir
-        .to_str()
-        .is_some_and(|text| !text.contains([',', '"', '\'', '\\', '\n']));
+    let plain = dir.to_str().is_some_and(|text| !text.contains([',', '"', '\'', '\\', '\n']));
     plain && dir.as_os_str().len() + 1 + SOCKET_NAME.len() <= SOCKET_PATH_MAX
 }
 
@@ -127,16 +123,11 @@ fn fits_a_socket(dir: &Path) -> bool {
 fn short_base(user: &ServerUser) -> PathBuf {
     let is_short = |dir: &PathBuf| dir.is_absolute() && dir.is_dir() && dir.as_os_str().len() < 60;
     if user.switch {
-        return Some(PathBuf::from("/run"))
-            .filter(is_short)
-            .unwrap_or_else(|| PathBuf::from("/tmp"));
+        return Some(PathBuf::from("/run")).filter(is_short).unwrap_or_else(|| PathBuf::from("/tmp"));
     }
     let mine = |dir: &PathBuf| dir.metadata().is_ok_and(|metadata| metadata.uid() == user.uid);
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    runtime
-        .filter(is_short)
-        .filter(mine)
-        .unwrap_or_else(|| PathBuf::from("/tmp"))
+    runtime.filter(is_short).filter(mine).unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
 /// Makes `dir` with mode 0700 for `user`; an existing one must be exactly that, since anybody may write in `/tmp`.
@@ -152,10 +143,7 @@ fn make_owned_private_dir(dir: &Path, user: &ServerUser) -> Result<(), EmbeddedE
     if metadata.is_dir() && trusted_owner && metadata.mode() & 0o077 == 0 {
         return user.own_dir(dir);
     }
-    Err(EmbeddedError::SocketDir {
-        path: dir.to_owned(),
-        user: user.name.clone(),
-    })
+    Err(EmbeddedError::SocketDir { path: dir.to_owned(), user: user.name.clone() })
 }
 
 #[cfg(test)]
@@ -174,13 +162,7 @@ mod tests {
     fn url_survives_the_parser() {
         let url = url_of(Path::new("/srv/with space/100%/run"));
         let parsed: tokio_postgres::Config = url.parse().expect("a valid URL");
-        assert_eq!(
-            parsed.get_hosts(),
-            [tokio_postgres::config::Host::Unix("/srv/with space/100%/run".into())]
-        );
-        assert_eq!(
-            (parsed.get_user(), parsed.get_dbname()),
-            (Some("lobgate"), Some("lobgate"))
-        );
+        assert_eq!(parsed.get_hosts(), [tokio_postgres::config::Host::Unix("/srv/with space/100%/run".into())]);
+        assert_eq!((parsed.get_user(), parsed.get_dbname()), (Some("lobgate"), Some("lobgate")));
     }
 }

@@ -47,9 +47,7 @@ impl OwnerLock {
 
     /// Tells other processes who holds the lock and where the server listens.
     pub(super) fn announce(&mut self, socket_dir: Option<&Path>) -> Result<(), EmbeddedError> {
-        let socket = socket_dir
-            .map(|dir| format!("socket_dir={}\n", dir.display()))
-            .unwrap_or_default();
+        let socket = socket_dir.map(|dir| format!("socket_dir={}\n", dir.display())).unwrap_or_default();
         let content = format!("pid={}\n{socket}", std::process::id());
         let written = self
             .file
@@ -64,14 +62,9 @@ impl Holder {
     /// What the lock file says now; empty while its holder is starting.
     pub(super) fn read(layout: &Layout) -> Self {
         let text = std::fs::read_to_string(layout.lock()).unwrap_or_default();
-        let value = |name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
-        };
-        Self {
-            pid: value("pid"),
-            socket_dir: value("socket_dir").map(PathBuf::from),
-        }
+        let value =
+            |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=').map(str::to_owned));
+        Self { pid: value("pid"), socket_dir: value("socket_dir").map(PathBuf::from) }
     }
 }
 
@@ -109,20 +102,11 @@ fn open(path: &Path) -> Result<File, EmbeddedError> {
 /// The last `lines` lines of a file, joined; empty where it can't be read.
 pub(super) fn tail(path: &Path, lines: usize) -> String {
     let mut bytes = Vec::new();
-    if File::open(path)
-        .and_then(|mut file| file.read_to_end(&mut bytes))
-        .is_err()
-    {
+    if File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).is_err() {
         return String::new();
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let mut last: Vec<&str> = text
-        .lines()
-        .rev()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .take(lines)
-        .collect();
+    let mut last: Vec<&str> = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(lines).collect();
     last.reverse();
     last.join("; ")
 }
@@ -150,10 +134,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("temporary directory");
         let layout = Layout::open(dir.path()).expect("layout");
         let user = UserMark::try_leave(&layout).expect("mark").expect("free");
-        assert!(
-            UserMark::try_leave(&layout).expect("mark").is_some(),
-            "users don't exclude each other"
-        );
+        assert!(UserMark::try_leave(&layout).expect("mark").is_some(), "users don't exclude each other");
         assert!(UserMark::try_exclude(&layout).is_none());
         drop(user);
         let excluded = UserMark::try_exclude(&layout).expect("nobody left");

@@ -64,11 +64,7 @@ impl ServerPlan {
             if started.elapsed() > READY_TIMEOUT {
                 let seconds = READY_TIMEOUT.as_secs();
                 let data_dir = self.layout.root.clone();
-                return Err(EmbeddedError::NotReady {
-                    data_dir,
-                    seconds,
-                    logs: self.layout.logs(),
-                });
+                return Err(EmbeddedError::NotReady { data_dir, seconds, logs: self.layout.logs() });
             }
             tokio::time::sleep(POLL).await;
         }
@@ -77,11 +73,7 @@ impl ServerPlan {
     /// A connection as superuser, for preparing role and database.
     pub(super) async fn connect(&self) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
         let mut config = tokio_postgres::Config::new();
-        config
-            .host_path(&self.socket_dir)
-            .user(SUPERUSER)
-            .dbname("postgres")
-            .application_name("lobgate setup");
+        config.host_path(&self.socket_dir).user(SUPERUSER).dbname("postgres").application_name("lobgate setup");
         let (client, connection) = config.connect_timeout(Duration::from_secs(5)).connect(NoTls).await?;
         tokio::spawn(connection);
         Ok(client)
@@ -98,18 +90,12 @@ impl ServerPlan {
         }
         launch.command.stdout(log).stderr(log_too);
         let spawned = tokio::process::Command::from(launch.command).spawn();
-        Ok(ServerProcess {
-            child: spawned.context("run", &self.launcher.binaries.program("postgres"))?,
-        })
+        Ok(ServerProcess { child: spawned.context("run", &self.launcher.binaries.program("postgres"))? })
     }
 
     fn exited(&self, status: ExitStatus) -> EmbeddedError {
         let status_text = describe(status);
-        EmbeddedError::Exited {
-            status: status_text,
-            detail: self.last_words(3),
-            logs: self.layout.logs(),
-        }
+        EmbeddedError::Exited { status: status_text, detail: self.last_words(3), logs: self.layout.logs() }
     }
 
     fn startup_log(&self) -> PathBuf {
@@ -119,26 +105,15 @@ impl ServerPlan {
     /// The newest lines of the server's log, or what it said before it had one.
     fn last_words(&self, lines: usize) -> String {
         let entries = std::fs::read_dir(self.layout.logs()).into_iter().flatten().flatten();
-        let is_log = |path: &PathBuf| {
-            path.file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with("postgresql-"))
-        };
+        let is_log =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("postgresql-"));
         let logs = entries.map(|entry| entry.path()).filter(is_log);
         let dated = logs.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)));
-        let started = self
-            .startup_log()
-            .metadata()
-            .and_then(|metadata| metadata.created().or_else(|_| metadata.modified()))
-            .ok();
-        let newest = dated
-            .max()
-            .filter(|(written, _)| started.is_none_or(|start| *written >= start));
+        let started =
+            self.startup_log().metadata().and_then(|metadata| metadata.created().or_else(|_| metadata.modified())).ok();
+        let newest = dated.max().filter(|(written, _)| started.is_none_or(|start| *written >= start));
         let from_log = newest.map(|(_, path)| tail(&path, lines)).unwrap_or_default();
-        if from_log.is_empty() {
-            tail(&self.startup_log(), lines)
-        } else {
-            from_log
-        }
+        if from_log.is_empty() { tail(&self.startup_log(), lines) } else { from_log }
     }
 }
 

@@ -48,8 +48,10 @@ use uuid::Uuid;
 pub use content::digest;
 pub use error::{ErrorKind, Result, StorageError};
 pub use lease::Lease;
-pub use multipart::{CompleteUpload, Completed, CompletedPart, CreateUpload, ListUploads, PublishPart, Upload, UploadEntry};
 pub use listing::{ListEntry, ListObjects, ListedObject};
+pub use multipart::{
+    CompleteUpload, Completed, CompletedPart, CreateUpload, ListUploads, PublishPart, Upload, UploadEntry,
+};
 pub use range_reader::{ByteStream, Located};
 pub use removal::DeleteObject;
 pub use running_reads::{ReadGuard, RunningReads};

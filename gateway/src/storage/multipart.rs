@@ -16,8 +16,8 @@ use super::index::uploads::{self, CompletedColumn, StoredPart};
 use super::listing::{common_prefix, prefix_end};
 use super::staged_writer::detached;
 use super::types::{
-    Attributes, BucketName, Checksum, ChecksumAlgorithm, ChecksumType, MIN_PART_BYTES, ObjectKey, Page, PartInfo, UploadId,
-    WriteConditions,
+    Attributes, BucketName, Checksum, ChecksumAlgorithm, ChecksumType, MIN_PART_BYTES, ObjectKey, Page, PartInfo,
+    UploadId, WriteConditions,
 };
 use super::{PublishObject, Published, Storage, new_id};
 use crate::db::Lane;
@@ -129,7 +129,7 @@ pub struct ListUploads {
 #[derive(Clone, Debug)]
 pub enum UploadEntry {
     /// An upload.
-    Upload(Upload),
+    Upload(Box<Upload>),
     /// Keys rolled up.
     CommonPrefix(String),
 }
@@ -170,7 +170,14 @@ impl Storage {
     ///
     /// # Errors
     /// As [`Storage::upload`].
-    pub async fn list_parts(&self, bucket: &BucketName, key: &ObjectKey, id: UploadId, after: u32, max: u32) -> Result<(Upload, Page<PartInfo>)> {
+    pub async fn list_parts(
+        &self,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        id: UploadId,
+        after: u32,
+        max: u32,
+    ) -> Result<(Upload, Page<PartInfo>)> {
         let upload = self.upload(bucket, key, id).await?;
         let algorithm = upload.checksum.map(|c| c.0);
         let parts = uploads::parts(&self.db, id, algorithm, after, max.saturating_add(1)).await?;
@@ -197,7 +204,7 @@ impl Storage {
                     return Ok(Page { entries, truncated: true });
                 }
                 let Some(prefix) = rolled else {
-                    entries.push(UploadEntry::Upload(upload));
+                    entries.push(UploadEntry::Upload(Box::new(upload)));
                     after = None;
                     continue;
                 };
@@ -272,13 +279,21 @@ fn choose(mut stored: Vec<StoredPart>, named: &[CompletedPart]) -> Result<Vec<St
         while stored.last().is_some_and(|p| p.info.number < want.number) {
             stored.pop();
         }
-        let Some(part) = stored.pop_if(|p| p.info.number == want.number && p.info.etag.eq_ignore_ascii_case(&want.etag)) else {
-            return Err(StorageError::new(ErrorKind::InvalidPart, format!("part {} is not stored with that ETag", want.number)));
+        let Some(part) =
+            stored.pop_if(|p| p.info.number == want.number && p.info.etag.eq_ignore_ascii_case(&want.etag))
+        else {
+            return Err(StorageError::new(
+                ErrorKind::InvalidPart,
+                format!("part {} is not stored with that ETag", want.number),
+            ));
         };
         if let Some((algorithm, value)) = &want.checksum
             && part.info.checksum.as_ref().is_none_or(|c| c.algorithm != *algorithm || c.value != *value)
         {
-            return Err(StorageError::new(ErrorKind::InvalidPart, format!("part {} has another checksum", want.number)));
+            return Err(StorageError::new(
+                ErrorKind::InvalidPart,
+                format!("part {} has another checksum", want.number),
+            ));
         }
         if part.info.size < MIN_PART_BYTES && Some(want.number) != last {
             return Err(ErrorKind::EntityTooSmall.into());
@@ -294,7 +309,13 @@ fn composite(parts: &[StoredPart]) -> Vec<CompositePart> {
         .iter()
         .map(|part| {
             let checksum = part.info.checksum.as_ref().map(|c| c.value.clone());
-            let entry = CompositePart { number: part.info.number, start, size: part.info.size, content: part.content, checksum };
+            let entry = CompositePart {
+                number: part.info.number,
+                start,
+                size: part.info.size,
+                content: part.content,
+                checksum,
+            };
             start += part.info.size;
             entry
         })
@@ -312,7 +333,8 @@ fn object_etag(parts: &[StoredPart]) -> String {
 
 /// The object's checksum from those of its parts, without reading a byte. `None` where a part has none.
 fn object_checksum(algorithm: ChecksumAlgorithm, kind: ChecksumType, parts: &[StoredPart]) -> Option<Checksum> {
-    let values: Option<Vec<_>> = parts.iter().map(|p| p.info.checksum.as_ref().map(|c| (c.value.as_slice(), p.info.size))).collect();
+    let values: Option<Vec<_>> =
+        parts.iter().map(|p| p.info.checksum.as_ref().map(|c| (c.value.as_slice(), p.info.size))).collect();
     let values = values?;
     let value = match kind {
         ChecksumType::Composite => {
@@ -339,7 +361,10 @@ fn answer(completed: &Completed) -> CompletedColumn {
         etag: completed.published.etag.clone(),
         size: completed.published.size,
         last_modified_ns: completed.published.last_modified.unix_timestamp_nanos(),
-        checksum: completed.checksum.as_ref().map(|c| (c.algorithm.as_str().into(), c.kind.as_str().into(), hex::encode(&c.value))),
+        checksum: completed
+            .checksum
+            .as_ref()
+            .map(|c| (c.algorithm.as_str().into(), c.kind.as_str().into(), hex::encode(&c.value))),
         parts_count: completed.parts_count,
     }
 }

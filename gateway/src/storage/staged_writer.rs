@@ -64,7 +64,7 @@ enum Place {
     /// In memory, with the share of the budget that they take.
     Memory { pieces: Vec<Bytes>, _permit: Option<Permit> },
     /// In a large object of an open transaction.
-    Transaction { tx: Tx, loid: Oid },
+    Transaction { tx: Box<Tx>, loid: Oid },
 }
 
 impl Staged {
@@ -113,7 +113,11 @@ impl Storage {
         } else {
             let permit = self.uploads.take(buffered_at_most).await?;
             let (pieces, more) = incoming.receive(self.options.buffer_max).await?;
-            if more { self.stream(&mut incoming, pieces).await? } else { Place::Memory { pieces, _permit: Some(permit) } }
+            if more {
+                self.stream(&mut incoming, pieces).await?
+            } else {
+                Place::Memory { pieces, _permit: Some(permit) }
+            }
         };
         let size = incoming.received;
         let mut digests = incoming.finish()?;
@@ -150,7 +154,12 @@ impl Storage {
         .await
     }
 
-    async fn publish_staged_object(&self, staged: Staged, object: &PublishObject, etag: &str) -> Result<OffsetDateTime> {
+    async fn publish_staged_object(
+        &self,
+        staged: Staged,
+        object: &PublishObject,
+        etag: &str,
+    ) -> Result<OffsetDateTime> {
         let (size, digests) = (staged.size, staged.digests);
         match staged.place {
             Place::Memory { pieces, _permit } => {
@@ -163,7 +172,7 @@ impl Storage {
                 let (tx, loid) = self.write_pieces(&pieces).await?;
                 publish_large(tx, loid, size, &digests, object, etag).await
             }
-            Place::Transaction { tx, loid } => publish_large(tx, loid, size, &digests, object, etag).await,
+            Place::Transaction { tx, loid } => publish_large(*tx, loid, size, &digests, object, etag).await,
         }
     }
 
@@ -174,7 +183,7 @@ impl Storage {
                 return self.store_settled(&pieces, size, &digests, Target::Part(part)).await;
             }
             Place::Memory { pieces, _permit } => self.write_pieces(&pieces).await?,
-            Place::Transaction { tx, loid } => (tx, loid),
+            Place::Transaction { tx, loid } => (*tx, loid),
         };
         let content = new_id();
         contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
@@ -231,7 +240,7 @@ impl Storage {
             writer.push(piece).await?;
         }
         let (tx, loid) = writer.finish().await?;
-        Ok(Place::Transaction { tx, loid })
+        Ok(Place::Transaction { tx: Box::new(tx), loid })
     }
 }
 
@@ -245,7 +254,8 @@ async fn publish_large(
 ) -> Result<OffsetDateTime> {
     let content = new_id();
     contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
-    let last_modified = objects::publish(&tx, &ExistingContent { content, size, etag, parts_count: None }, object).await?;
+    let last_modified =
+        objects::publish(&tx, &ExistingContent { content, size, etag, parts_count: None }, object).await?;
     tx.commit().await?;
     Ok(last_modified)
 }
@@ -334,6 +344,9 @@ fn push_some(pieces: &mut Vec<Bytes>, piece: Bytes) {
     }
 }
 
+/// A chunk on its way to the server.
+type Write = Pin<Box<dyn Future<Output = std::result::Result<(), DbError>> + Send>>;
+
 /// Writes a large object in aligned chunks, a few of them under way at once. Writes that are abandoned keep the
 /// transaction alive until they end; then it rolls back.
 struct LargeObjectWriter {
@@ -343,7 +356,7 @@ struct LargeObjectWriter {
     offset: i64,
     pending: Vec<Bytes>,
     pending_bytes: usize,
-    writes: FuturesUnordered<Pin<Box<dyn Future<Output = std::result::Result<(), DbError>> + Send>>>,
+    writes: FuturesUnordered<Write>,
 }
 
 impl LargeObjectWriter {
@@ -371,8 +384,7 @@ impl LargeObjectWriter {
         let length = i64::try_from(std::mem::take(&mut self.pending_bytes)).unwrap_or(0);
         let (tx, loid, offset) = (Arc::clone(&self.tx), self.loid, self.offset);
         self.offset += length;
-        let mut write: Pin<Box<dyn Future<Output = _> + Send>> =
-            Box::pin(async move { content::put_chunk(&tx, loid, offset, &pieces).await });
+        let mut write: Write = Box::pin(async move { content::put_chunk(&tx, loid, offset, &pieces).await });
         // Polled once, it is on its way to the server while the next chunk is received.
         if let std::task::Poll::Ready(outcome) = futures::poll!(write.as_mut()) {
             outcome?;
@@ -395,8 +407,8 @@ impl LargeObjectWriter {
             outcome?;
         }
         let (tx, loid) = (self.tx, self.loid);
-        let tx = Arc::into_inner(tx)
-            .ok_or_else(|| StorageError::new(ErrorKind::Internal, "a write outlived its writer"))?;
+        let tx =
+            Arc::into_inner(tx).ok_or_else(|| StorageError::new(ErrorKind::Internal, "a write outlived its writer"))?;
         Ok((tx, loid))
     }
 }
