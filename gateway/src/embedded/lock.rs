@@ -6,12 +6,12 @@
 //! Invariant: the kernel drops both locks with their process, however it ends, so no lock is ever stale.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{EmbeddedError, IoContext};
-use super::layout::Layout;
+use super::layout::{Layout, give_to_owner_of_dir};
 
 /// The right to run the server of one data directory; given up on drop.
 #[derive(Debug)]
@@ -103,28 +103,9 @@ impl UserMark {
 fn open(path: &Path) -> Result<File, EmbeddedError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.open(path).context("open", path)
-}
-
-/// The last `lines` lines of a file, joined; empty where it can't be read.
-pub(super) fn tail(path: &Path, lines: usize) -> String {
-    let mut bytes = Vec::new();
-    if File::open(path)
-        .and_then(|mut file| file.read_to_end(&mut bytes))
-        .is_err()
-    {
-        return String::new();
-    }
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let mut last: Vec<&str> = text
-        .lines()
-        .rev()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .take(lines)
-        .collect();
-    last.reverse();
-    last.join("; ")
+    let file = options.open(path).context("open", path)?;
+    give_to_owner_of_dir(path, &file)?;
+    Ok(file)
 }
 
 #[cfg(test)]
