@@ -78,7 +78,7 @@ impl Holder {
 /// The mark of a command that uses the server of another lobgate; given up on drop.
 #[derive(Debug)]
 pub(super) struct UserMark {
-    _file: File,
+    file: File,
 }
 
 impl UserMark {
@@ -87,7 +87,7 @@ impl UserMark {
         let path = layout.users_lock();
         let file = open(&path)?;
         match file.try_lock_shared() {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error).context("lock", &path),
         }
@@ -96,7 +96,20 @@ impl UserMark {
     /// Holds newcomers off; `None` while somebody uses the server.
     pub(super) fn try_exclude(layout: &Layout) -> Option<Self> {
         let file = open(&layout.users_lock()).ok()?;
-        file.try_lock().ok().map(|()| Self { _file: file })
+        file.try_lock().ok().map(|()| Self { file })
+    }
+}
+
+// Unlocked by name, not by closing: a program just being started may hold a copy of the descriptor for a moment.
+impl Drop for OwnerLock {
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
+impl Drop for UserMark {
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 
