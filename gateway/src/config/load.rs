@@ -94,7 +94,7 @@ fn config_file(flags: &ConfigFlags, variables: &[(String, String)]) -> Option<Pa
 
 fn file_layer(path: &Path) -> Result<Layer, ConfigError> {
     let text =
-        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        std::fs::read_to_string(path).map_err(|reason| ConfigError::Unreadable { path: path.to_owned(), reason })?;
     text_layer(&text, format!("file {}", path.display()))
 }
 

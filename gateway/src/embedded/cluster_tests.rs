@@ -129,14 +129,18 @@ async fn half_made_cluster_and_misleading_pid_file_are_overcome() {
     std::fs::write(dir.path().join("postgres.init-1/PG_VERSION"), "15").expect("written");
     let cluster = EmbeddedCluster::start(dir.path(), &options()).await.expect("started");
     assert!(!dir.path().join("postgres.init-1").exists());
+    let socket_dir = cluster.plan.socket_dir.clone();
     cluster.stop().await;
     // As after a reboot: the pid file names a live process of the same user that is no server.
     let pgdata = dir.path().join("postgres");
     let owner = pgdata.metadata().expect("there").uid();
     let mut stranger = std::process::Command::new("sleep");
     let mut sleeping = std::os::unix::process::CommandExt::uid(stranger.arg("60"), owner).spawn().expect("sleeping");
-    std::fs::write(pgdata.join("postmaster.pid"), format!("{}\n{}\n", sleeping.id(), pgdata.display()))
-        .expect("written");
+    let misleading = format!("{}\n{}\n", sleeping.id(), pgdata.display());
+    std::fs::write(pgdata.join("postmaster.pid"), &misleading).expect("written");
+    std::fs::create_dir_all(&socket_dir).expect("made");
+    std::fs::set_permissions(&socket_dir, PermissionsExt::from_mode(0o700)).expect("private");
+    std::fs::write(socket_dir.join(".s.PGSQL.5432.lock"), &misleading).expect("written");
     let again = EmbeddedCluster::start(dir.path(), &options()).await.expect("started");
     again.stop().await;
     sleeping.kill().and_then(|()| sleeping.wait().map(drop)).expect("ended");
@@ -158,4 +162,16 @@ async fn deep_and_closed_directories_work() {
     assert!(!socket_dir.exists());
     let again = EmbeddedCluster::start(&deep, &options()).await.expect("started again");
     again.stop().await;
+}
+
+#[tokio::test]
+async fn failed_start_says_why_in_one_line() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let cluster = EmbeddedCluster::start(dir.path(), &options()).await.expect("started");
+    cluster.stop().await;
+    let wishes = dir.path().join("postgres/local.conf");
+    std::fs::write(&wishes, "shared_buffers = nonsense\n").expect("written");
+    std::fs::set_permissions(&wishes, PermissionsExt::from_mode(0o644)).expect("readable");
+    let error = EmbeddedCluster::start(dir.path(), &options()).await.expect_err("refused").to_string();
+    assert!(error.contains("shared_buffers") && error.lines().count() == 1, "{error}");
 }

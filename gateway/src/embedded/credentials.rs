@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::config::{Config, Secret};
 
 use super::error::{EmbeddedError, IoContext};
-use super::layout::create_private_dir;
+use super::layout::{create_private_dir, give_to_owner_of_dir};
 
 /// Length of a generated access key, characters.
 const ACCESS_KEY_LENGTH: usize = 20;
@@ -84,6 +84,7 @@ fn store(path: &Path, credentials: &RootCredentials) -> Result<(), EmbeddedError
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh).context("write", &fresh)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).context("write", &fresh)?;
+    give_to_owner_of_dir(path, &file)?;
     let linked = std::fs::hard_link(&fresh, path);
     std::fs::remove_file(&fresh).context("remove", &fresh)?;
     match linked {

@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 use super::error::{EmbeddedError, IoContext};
 use super::layout::Layout;
-use super::lock::tail;
+use super::logs::tail;
 use super::settings::{PG_HBA_CONF, POSTGRESQL_CONF};
 use super::user::Launcher;
 

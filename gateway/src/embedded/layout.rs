@@ -25,7 +25,7 @@ use super::user::ServerUser;
 /// Longest socket path used: the system's limit is 108 bytes on Linux, 104 elsewhere.
 const SOCKET_PATH_MAX: usize = 100;
 /// Name of the socket within its directory.
-const SOCKET_NAME: &str = ".s.PGSQL.5432";
+pub(super) const SOCKET_NAME: &str = ".s.PGSQL.5432";
 
 /// Paths within one data directory.
 #[derive(Debug, Clone)]
@@ -105,6 +105,15 @@ pub(super) fn create_private_dir(dir: &Path) -> Result<(), EmbeddedError> {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         other => other.context("create", dir),
     }
+}
+
+/// Lets the owner of a data directory keep using a file in it that root made during a visit.
+pub(super) fn give_to_owner_of_dir(path: &Path, file: &std::fs::File) -> Result<(), EmbeddedError> {
+    let Some(dir) = path.parent().filter(|_| nix::unistd::geteuid().is_root()) else {
+        return Ok(());
+    };
+    let owner = dir.metadata().context("read", dir)?;
+    std::os::unix::fs::fchown(file, Some(owner.uid()), Some(owner.gid())).context("hand over", path)
 }
 
 /// The URL of the gateway's role and database behind a socket directory.
