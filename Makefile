@@ -16,13 +16,13 @@ setup: ## Install what building and running need (Debian, Ubuntu)
 setup-tests: ## Install that and the clients the tests use
 	@.ci/setup --tests
 
-build: ## Build the release binary
+build: setup ## Build the release binary
 	cargo build --release $(CARGO_FLAGS)
 
 run: build ## Build and serve with a private PostgreSQL in ./lobgate-data (ARGS="--listen 0.0.0.0:9000")
 	target/release/lobgate serve $(ARGS)
 
-test: ## Run all tests
+test: setup-tests ## Run all tests
 	cargo test $(CARGO_FLAGS)
 
 check: ## Format, lints, documentation, licences: what CI asks for
