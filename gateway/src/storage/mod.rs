@@ -28,6 +28,7 @@ mod content;
 mod copying;
 pub mod error;
 mod index;
+mod large_object_writer;
 mod lease;
 mod listing;
 pub mod maintenance;
@@ -38,6 +39,7 @@ mod running_reads;
 mod settle;
 mod staged_writer;
 pub mod types;
+mod upload_listing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,13 +51,12 @@ pub use content::digest;
 pub use error::{ErrorKind, Result, StorageError};
 pub use lease::Lease;
 pub use listing::{ListEntry, ListObjects, ListedObject};
-pub use multipart::{
-    CompleteUpload, Completed, CompletedPart, CreateUpload, ListUploads, PublishPart, Upload, UploadEntry,
-};
+pub use multipart::{CompleteUpload, Completed, CompletedPart, CreateUpload, PublishPart, Upload};
 pub use range_reader::{ByteStream, Located};
 pub use removal::DeleteObject;
 pub use running_reads::{ReadGuard, RunningReads};
 pub use staged_writer::{BodyStream, StageOptions, Staged};
+pub use upload_listing::{ListUploads, UploadEntry};
 
 use crate::db::Db;
 use budget::Budget;

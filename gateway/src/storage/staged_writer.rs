@@ -10,11 +10,9 @@
 //! leave nobody to learn the outcome.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt};
 use time::OffsetDateTime;
 use tokio_postgres::types::Oid;
@@ -23,10 +21,12 @@ use super::budget::Permit;
 use super::content::digest::{Digester, Digests};
 use super::error::{ErrorKind, Result, StorageError};
 use super::index::objects::ExistingContent;
+
 use super::index::{contents, objects, uploads};
+use super::large_object_writer::{LargeObjectWriter, WRITES_IN_FLIGHT};
 use super::settle::Target;
 use super::types::{Checksum, ChecksumAlgorithm, ChecksumType, PartInfo};
-use super::{PublishObject, PublishPart, Published, Storage, content, new_id};
+use super::{PublishObject, PublishPart, Published, Storage, new_id};
 use crate::db::{DbError, Lane, Tx};
 
 /// Bytes from a client. The error is the stream's own; it comes back as the source of [`ErrorKind::Body`].
@@ -35,8 +35,6 @@ pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, Box<dyn std::error
 /// Longest byte string that is stored by one statement (`lo_from_bytea`): beyond it chunked writes are faster, and the
 /// server's memory per session stays small.
 const ONE_STATEMENT_MAX: u64 = 8 << 20;
-/// Writes of one body under way at once: enough to keep the server busy while the next chunk is hashed.
-const WRITES_IN_FLIGHT: usize = 3;
 /// Pieces of a body are joined up to this size, so that many tiny ones do not cost an allocation each.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -341,74 +339,5 @@ impl Incoming {
 fn push_some(pieces: &mut Vec<Bytes>, piece: Bytes) {
     if !piece.is_empty() {
         pieces.push(piece);
-    }
-}
-
-/// A chunk on its way to the server.
-type Write = Pin<Box<dyn Future<Output = std::result::Result<(), DbError>> + Send>>;
-
-/// Writes a large object in aligned chunks, a few of them under way at once. Writes that are abandoned keep the
-/// transaction alive until they end; then it rolls back.
-struct LargeObjectWriter {
-    tx: Arc<Tx>,
-    loid: Oid,
-    chunk: usize,
-    offset: i64,
-    pending: Vec<Bytes>,
-    pending_bytes: usize,
-    writes: FuturesUnordered<Write>,
-}
-
-impl LargeObjectWriter {
-    async fn begin(storage: &Storage, lane: Lane, chunk: usize) -> Result<Self> {
-        let tx = storage.db.begin("write_large_object", lane).await?;
-        let loid = content::create(&tx).await?;
-        let tx = Arc::new(tx);
-        Ok(Self { tx, loid, chunk, offset: 0, pending: Vec::new(), pending_bytes: 0, writes: FuturesUnordered::new() })
-    }
-
-    async fn push(&mut self, mut piece: Bytes) -> Result<()> {
-        while self.pending_bytes + piece.len() >= self.chunk {
-            let head = piece.split_to(self.chunk - self.pending_bytes);
-            self.pending_bytes += head.len();
-            self.pending.push(head);
-            self.write_pending().await?;
-        }
-        self.pending_bytes += piece.len();
-        push_some(&mut self.pending, piece);
-        Ok(())
-    }
-
-    async fn write_pending(&mut self) -> Result<()> {
-        let pieces = std::mem::take(&mut self.pending);
-        let length = i64::try_from(std::mem::take(&mut self.pending_bytes)).unwrap_or(0);
-        let (tx, loid, offset) = (Arc::clone(&self.tx), self.loid, self.offset);
-        self.offset += length;
-        let mut write: Write = Box::pin(async move { content::put_chunk(&tx, loid, offset, &pieces).await });
-        // Polled once, it is on its way to the server while the next chunk is received.
-        if let std::task::Poll::Ready(outcome) = futures::poll!(write.as_mut()) {
-            outcome?;
-        } else {
-            self.writes.push(write);
-        }
-        while self.writes.len() >= WRITES_IN_FLIGHT {
-            if let Some(outcome) = self.writes.next().await {
-                outcome?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn finish(mut self) -> Result<(Tx, Oid)> {
-        if self.pending_bytes > 0 {
-            self.write_pending().await?;
-        }
-        while let Some(outcome) = self.writes.next().await {
-            outcome?;
-        }
-        let (tx, loid) = (self.tx, self.loid);
-        let tx =
-            Arc::into_inner(tx).ok_or_else(|| StorageError::new(ErrorKind::Internal, "a write outlived its writer"))?;
-        Ok((tx, loid))
     }
 }
