@@ -7,4 +7,13 @@
 
 mod harness;
 
+mod checksums;
+mod conditions;
+mod errors;
+mod keys;
+mod listing;
+mod listing_model;
+mod multipart;
 mod objects;
+mod part_checksums;
+mod ranges;

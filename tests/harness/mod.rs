@@ -83,6 +83,11 @@ impl Stage {
     }
 }
 
+/// The path of `key` in the stage's bucket, percent-encoded as clients send it.
+pub(crate) fn path(key: &str) -> String {
+    format!("/{BUCKET}/{}", sigv4::encode(key, true))
+}
+
 /// Bytes that look random and are not: `seed` decides them all.
 pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0xd1b5_4a32_d192_ed03) | 1;
