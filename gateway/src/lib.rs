@@ -1,1 +1,3 @@
-//! lobgate
+//! An S3-compatible object gateway over PostgreSQL large objects.
+pub mod db;
+pub mod storage;

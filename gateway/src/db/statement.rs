@@ -1,0 +1,61 @@
+//! SQL statements as values: name, text, parameter types.
+//!
+//! Prepared once per connection where the connection is ours alone; sent as unnamed statements in one round trip where
+//! a transaction pooler stands in between, since a named one may lie on another server connection by then.
+
+use std::error::Error;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use deadpool_postgres::ClientWrapper;
+use tokio_postgres::Row;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
+use super::DbError;
+
+/// A statement of the product. Its text begins with `-- name`, so that it is recognised in `pg_stat_statements`.
+#[derive(Debug)]
+pub struct Statement {
+    /// For logs and metrics.
+    pub name: &'static str,
+    /// The SQL.
+    pub sql: &'static str,
+    /// Types of its parameters.
+    pub types: &'static [Type],
+}
+
+impl Statement {
+    pub(super) async fn run(
+        &self,
+        client: &ClientWrapper,
+        pooled: bool,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, DbError> {
+        debug_assert_eq!(params.len(), self.types.len(), "parameters of {}", self.name);
+        if pooled {
+            let typed: Vec<_> = params.iter().copied().zip(self.types.iter().cloned()).collect();
+            return client.query_typed(self.sql, &typed).await.map_err(DbError::from_driver);
+        }
+        let prepared = client.prepare_typed_cached(self.sql, self.types).await.map_err(DbError::from_driver)?;
+        client.query(&prepared, params).await.map_err(DbError::from_driver)
+    }
+}
+
+/// A `bytea` parameter made of pieces, written one behind the other into the message without being joined first.
+#[derive(Debug)]
+pub struct Segments<'a>(pub &'a [Bytes]);
+
+impl ToSql for Segments<'_> {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        out.reserve(self.0.iter().map(Bytes::len).sum());
+        for piece in self.0 {
+            out.put_slice(piece);
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::BYTEA
+    }
+
+    to_sql_checked!();
+}

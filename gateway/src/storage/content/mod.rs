@@ -1,0 +1,77 @@
+//! Large objects: the only home of `lo_*` calls outside the schema's own functions.
+//!
+//! Contract: a content never changes once its transaction has committed. So a window of it may be read at any time,
+//! over any connection, without a transaction, and a cache of it is never stale. Windows are read through the content
+//! row, never by a bare oid: should a content have been reaped, the read finds nothing, and can never hit another
+//! large object that was given the same oid.
+
+pub mod digest;
+
+use bytes::Bytes;
+use tokio_postgres::types::{Oid, Type};
+use uuid::Uuid;
+
+use super::error::{ErrorKind, Result, StorageError};
+use crate::db::{Db, DbError, Segments, Statement, Tx};
+
+/// Bytes of a large object per row of `pg_largeobject` (`LOBLKSIZE`, storage/large_object.h).
+pub const PAGE_BYTES: usize = 2048;
+
+static CREATE: Statement =
+    Statement { name: "create_large_object", sql: "-- create_large_object\nSELECT lo_create(0)", types: &[] };
+
+static PUT: Statement = Statement {
+    name: "put_chunk",
+    sql: "-- put_chunk\nSELECT lo_put($1 /* loid */, $2 /* offset */, $3 /* bytes */)",
+    types: &[Type::OID, Type::INT8, Type::BYTEA],
+};
+
+static READ_WINDOW: Statement = Statement {
+    name: "read_window",
+    sql: "-- read_window
+SELECT CASE WHEN c.loid IS NULL THEN substr(c.inline, $2::int + 1, $3) ELSE lo_get(c.loid, $2, $3) END
+FROM lobgate.content c WHERE c.id = $1 /* id */ AND num_nonnulls(c.loid, c.inline) = 1",
+    types: &[Type::UUID, Type::INT8, Type::INT4],
+};
+
+/// Creates an empty large object, in the caller's transaction.
+///
+/// # Errors
+/// [`DbError`].
+pub async fn create(tx: &Tx) -> Result<Oid, DbError> {
+    let rows = tx.run(&CREATE, &[]).await?;
+    Ok(rows.first().map_or(0, |row| row.get(0)))
+}
+
+/// Writes a chunk at an offset, both multiples of [`PAGE_BYTES`] unless the chunk is the last: a page is then written
+/// once. Chunks are written by offset, not by a descriptor's position, so several may be under way at once.
+///
+/// # Errors
+/// [`DbError`].
+pub async fn put_chunk(tx: &Tx, loid: Oid, offset: i64, pieces: &[Bytes]) -> Result<(), DbError> {
+    tx.run(&PUT, &[&loid, &offset, &Segments(pieces)]).await.map(drop)
+}
+
+/// Reads `length` bytes of a content at `offset`, as a row whose only column they are.
+///
+/// # Errors
+/// [`ErrorKind::ReadInterrupted`] where the content is gone, [`ErrorKind::Internal`] where it is shorter than it should be.
+pub async fn read_window(db: &Db, content: Uuid, offset: i64, length: i32) -> Result<Window> {
+    let row = db.read(&READ_WINDOW, &[&content, &offset, &length]).await?.pop().ok_or(ErrorKind::ReadInterrupted)?;
+    let window = Window(row);
+    let got = window.as_ref().len();
+    if i32::try_from(got) == Ok(length) {
+        return Ok(window);
+    }
+    let text = format!("content {content} gave {got} of {length} bytes at offset {offset}");
+    Err(StorageError::new(ErrorKind::Internal, text))
+}
+
+/// A window of a content, in the buffer that it was received in.
+pub struct Window(tokio_postgres::Row);
+
+impl AsRef<[u8]> for Window {
+    fn as_ref(&self) -> &[u8] {
+        self.0.try_get(0).unwrap_or_default()
+    }
+}

@@ -1,0 +1,158 @@
+//! Which reads run here, told to the reaper as one snapshot that is older than all of them.
+//!
+//! Time is cut into epochs. An epoch begins with a snapshot fetched from the server; a read belongs to the epoch that
+//! is current when it begins, which is before its locate query is sent: so its locate query sees everything that the
+//! epoch's snapshot sees. The bound that this instance publishes is the snapshot of its oldest epoch with a read still
+//! running, or of the current one. While a read runs, its epoch stays, and no fresher snapshot is published.
+//!
+//! The lease: a published bound is believed for a limited time only, by the server's clock. An instance that could not
+//! renew it stops its reads before that time has passed since the last renewal was *sent*, by its own monotonic clock:
+//! durations are compared, clocks never are.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::error::{ErrorKind, Result, StorageError};
+
+/// Reads of this instance. Shared by whoever begins reads and by the heartbeat that publishes the bound.
+#[derive(Debug)]
+pub struct RunningReads {
+    state: Mutex<State>,
+    lease: Duration,
+}
+
+#[derive(Debug)]
+struct State {
+    current: Arc<Epoch>,
+    /// Older epochs, oldest first; those at the front are dropped once no read holds them.
+    older: VecDeque<Arc<Epoch>>,
+    /// When the last renewal that succeeded was sent.
+    renewed: Instant,
+}
+
+#[derive(Debug)]
+struct Epoch {
+    snapshot: String,
+}
+
+/// A read under way. It holds off the reaper until it is dropped.
+#[derive(Clone, Debug)]
+pub struct ReadGuard {
+    reads: Arc<RunningReads>,
+    _epoch: Arc<Epoch>,
+}
+
+impl RunningReads {
+    /// No reads yet; `snapshot` was taken by the registration sent at `sent`.
+    #[must_use]
+    pub fn new(snapshot: String, lease: Duration, sent: Instant) -> Self {
+        let state = State { current: Arc::new(Epoch { snapshot }), older: VecDeque::new(), renewed: sent };
+        Self { state: Mutex::new(state), lease }
+    }
+
+    /// Begins a read; call it before the locate query is sent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] where the lease has run out.
+    pub fn begin(self: &Arc<Self>) -> Result<ReadGuard> {
+        let state = self.state();
+        if !self.holds_lease(&state) {
+            return Err(StorageError::new(ErrorKind::Unavailable, "the lease of this gateway could not be renewed"));
+        }
+        Ok(ReadGuard { reads: Arc::clone(self), _epoch: Arc::clone(&state.current) })
+    }
+
+    /// The snapshot to publish.
+    #[must_use]
+    pub fn bound(&self) -> String {
+        let mut state = self.state();
+        state.drop_finished();
+        state.older.front().unwrap_or(&state.current).snapshot.clone()
+    }
+
+    /// Begins a new epoch: the bound was published by a renewal sent at `sent`, which answered with a fresh snapshot.
+    pub fn renewed(&self, snapshot: String, sent: Instant) {
+        let mut state = self.state();
+        state.renewed = sent;
+        if state.current.snapshot != snapshot {
+            let finished = std::mem::replace(&mut state.current, Arc::new(Epoch { snapshot }));
+            state.older.push_back(finished);
+            state.drop_finished();
+        }
+    }
+
+    fn holds_lease(&self, state: &State) -> bool {
+        state.renewed.elapsed() < self.lease
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn drop_finished(&mut self) {
+        while self.older.front().is_some_and(|epoch| Arc::strong_count(epoch) == 1) {
+            self.older.pop_front();
+        }
+    }
+}
+
+impl ReadGuard {
+    /// Whether the read may go on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ReadInterrupted`] where the lease has run out: the reaper may not know of this read any more.
+    pub fn check(&self) -> Result<()> {
+        if self.reads.holds_lease(&self.reads.state()) { Ok(()) } else { Err(ErrorKind::ReadInterrupted.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reads() -> Arc<RunningReads> {
+        Arc::new(RunningReads::new("1:1:".into(), Duration::from_secs(30), Instant::now()))
+    }
+
+    #[tokio::test]
+    async fn a_read_that_has_not_come_back_holds_the_bound() {
+        let reads = reads();
+        let pending = reads.begin().unwrap();
+        reads.renewed("5:5:".into(), Instant::now());
+        let later = reads.begin().unwrap();
+        reads.renewed("9:9:".into(), Instant::now());
+        assert_eq!(reads.bound(), "1:1:");
+        drop(pending);
+        assert_eq!(reads.bound(), "5:5:");
+        drop(later);
+        assert_eq!(reads.bound(), "9:9:");
+    }
+
+    #[tokio::test]
+    async fn a_finished_younger_read_does_not_lift_the_bound_of_an_older_one() {
+        let reads = reads();
+        let old = reads.begin().unwrap();
+        reads.renewed("5:5:".into(), Instant::now());
+        drop(reads.begin().unwrap());
+        reads.renewed("9:9:".into(), Instant::now());
+        assert_eq!(reads.bound(), "1:1:");
+        drop(old);
+        assert_eq!(reads.bound(), "9:9:");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_stop_when_the_lease_runs_out_and_go_on_when_it_is_renewed() {
+        let reads = reads();
+        let read = reads.begin().unwrap();
+        tokio::time::advance(Duration::from_secs(31)).await;
+        assert_eq!(read.check().unwrap_err().kind(), ErrorKind::ReadInterrupted);
+        assert_eq!(reads.begin().unwrap_err().kind(), ErrorKind::Unavailable);
+        reads.renewed("2:2:".into(), Instant::now());
+        assert!(reads.begin().is_ok());
+    }
+}
