@@ -7,13 +7,26 @@
 
 mod harness;
 
+mod auth;
+mod buckets;
 mod checksums;
+mod cli;
+mod clients;
 mod conditions;
+mod copying;
+mod crash;
 mod errors;
+mod gc;
 mod keys;
+mod layering;
 mod listing;
 mod listing_model;
+mod migrations;
 mod multipart;
 mod objects;
+mod outage;
 mod part_checksums;
+mod pooler;
 mod ranges;
+mod removal;
+mod streaming;

@@ -35,6 +35,26 @@ pub(crate) async fn assert_consistent(database: &Database) {
     let short: Vec<i64> =
         column(&client, "SELECT size FROM lobgate.content WHERE inline IS NOT NULL AND length(inline) <> size").await;
     assert!(short.is_empty(), "inline contents of another size than recorded: {short:?}");
+    let forgotten: Vec<String> = column(
+        &client,
+        "SELECT c.id::text FROM lobgate.content c \
+         WHERE NOT EXISTS (SELECT 1 FROM lobgate.object WHERE content_id = c.id) \
+         AND NOT EXISTS (SELECT 1 FROM lobgate.upload_part WHERE content_id = c.id) \
+         AND NOT EXISTS (SELECT 1 FROM lobgate.content_part WHERE content_id = c.id) \
+         AND NOT EXISTS (SELECT 1 FROM lobgate.removed WHERE content_id = c.id)",
+    )
+    .await;
+    assert!(forgotten.is_empty(), "contents that nothing refers to and the reaper does not know: {forgotten:?}");
+    let differing: Vec<String> = column(
+        &client,
+        "SELECT o.key FROM lobgate.object o LEFT JOIN lobgate.content c ON c.id = o.content_id \
+         WHERE o.size IS DISTINCT FROM c.size \
+         UNION ALL \
+         SELECT c.id::text FROM lobgate.content c JOIN lobgate.content_part p ON p.composite_id = c.id \
+         GROUP BY c.id, c.size HAVING sum(p.size) <> c.size",
+    )
+    .await;
+    assert!(differing.is_empty(), "objects and composites of another size than their contents: {differing:?}");
 }
 
 /// The number of large objects in the database.

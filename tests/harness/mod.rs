@@ -14,6 +14,8 @@ pub(crate) mod server;
 pub(crate) mod sigv4;
 mod undertaker;
 
+pub(crate) use undertaker::{forget, kill_at_end};
+
 use std::future::Future;
 use std::time::{Duration, Instant};
 
