@@ -1,3 +1,9 @@
-//! An S3-compatible object gateway over PostgreSQL large objects.
+//! lobgate: an S3-compatible gateway whose only store is a stock PostgreSQL server.
+
+pub mod cli;
+pub mod config;
 pub mod db;
+pub mod embedded;
+pub mod server;
 pub mod storage;
+pub mod telemetry;

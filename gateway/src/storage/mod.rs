@@ -1,2 +1,171 @@
+//! The engine: objects over large objects and companion tables. Knows buckets, keys and bytes; never HTTP, never S3's
+//! wire format.
+//!
+//! The life of a content, the one thing that takes space:
+//!
+//! ```text
+//!   (in a transaction) ──COMMIT──▶ live ──last reference replaced or deleted──▶ removed
+//!          │                        ▲                                             │
+//!       rollback                    └──── a copy takes a reference first ─────────┤
+//!          ▼                                                                      ▼  visible as removed to every reader
+//!        nothing                                                                gone
+//! ```
+//!
+//! What each failure leaves:
+//!
+//! | failure | left behind |
+//! |---|---|
+//! | client gone while its body arrives | nothing: buffered bytes are freed, a streamed transaction rolls back |
+//! | gateway killed before COMMIT | nothing: PostgreSQL rolls back when the connection ends |
+//! | gateway killed after COMMIT, before the reply | the object, whole; the client repeats the request |
+//! | COMMIT's answer lost | settled by asking the database (`db::Tx::commit`, [`settle`]) |
+//! | gateway killed during a read | its lease runs out, then the reaper no longer waits for it |
+//!
+//! Order of locks: the advisory lock of the bucket, upload row, object row, content row.
+
+mod budget;
+mod content;
+mod copying;
 pub mod error;
+mod index;
+mod listing;
+mod multipart;
+mod range_reader;
+mod removal;
+mod running_reads;
+mod settle;
+mod staged_writer;
 pub mod types;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+pub use content::digest;
+pub use error::{ErrorKind, Result, StorageError};
+pub use multipart::{CompleteUpload, Completed, CompletedPart, CreateUpload, ListUploads, PublishPart, Upload, UploadEntry};
+pub use listing::{ListEntry, ListObjects, ListedObject};
+pub use range_reader::{ByteStream, Located};
+pub use removal::DeleteObject;
+pub use running_reads::{ReadGuard, RunningReads};
+pub use staged_writer::{BodyStream, StageOptions, Staged};
+
+use crate::db::Db;
+use budget::Budget;
+use types::{Attributes, Bucket, BucketName, Checksum, ObjectKey, Page, WriteConditions};
+
+/// What the engine may use, and where it changes its ways. Sizes in bytes.
+#[derive(Clone, Debug)]
+pub struct StorageOptions {
+    /// Bodies up to this lie inline in the content row.
+    pub inline_max: u64,
+    /// Bodies up to this are received whole before the database is asked for anything.
+    pub buffer_max: u64,
+    /// Bytes per write to a large object; a multiple of 2048.
+    pub write_chunk: u64,
+    /// Bytes per read of a large object.
+    pub read_window: u64,
+    /// Windows read ahead of a client.
+    pub read_ahead: usize,
+    /// Memory for bodies that arrive.
+    pub upload_memory: u64,
+    /// Memory for windows that leave.
+    pub download_memory: u64,
+    /// Longest wait for a share of either.
+    pub memory_wait: Duration,
+    /// Longest pause between two pieces of a body.
+    pub body_idle_timeout: Duration,
+}
+
+/// The engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Storage {
+    db: Db,
+    options: Arc<StorageOptions>,
+    reads: Arc<RunningReads>,
+    uploads: Budget,
+    downloads: Budget,
+}
+
+/// An object to publish.
+#[derive(Clone, Debug)]
+pub struct PublishObject {
+    /// Into which bucket.
+    pub bucket: BucketName,
+    /// Under which key.
+    pub key: ObjectKey,
+    /// Who owns it.
+    pub owner: String,
+    /// What is stored beside the bytes.
+    pub attributes: Attributes,
+    /// Its checksum.
+    pub checksum: Option<Checksum>,
+    /// What must hold at the moment of publishing.
+    pub conditions: WriteConditions,
+}
+
+/// An object published: durable and visible.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// ETag without quotes.
+    pub etag: String,
+    /// Length in bytes.
+    pub size: u64,
+    /// When, by the database server's clock.
+    pub last_modified: OffsetDateTime,
+}
+
+impl Storage {
+    /// The engine over a database. `reads` is what this instance registered for ([`RunningReads`]).
+    #[must_use]
+    pub fn new(db: Db, options: StorageOptions, reads: Arc<RunningReads>) -> Self {
+        let uploads = Budget::new(options.upload_memory, options.memory_wait);
+        let downloads = Budget::new(options.download_memory, options.memory_wait);
+        Self { db, options: Arc::new(options), reads, uploads, downloads }
+    }
+
+    /// Creates a bucket.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BucketAlreadyOwnedByYou`], [`ErrorKind::BucketAlreadyExists`].
+    pub async fn create_bucket(&self, name: &BucketName, owner: &str) -> Result<()> {
+        if index::buckets::create(&self.db, name, owner).await? {
+            return Ok(());
+        }
+        match index::buckets::find(&self.db, name).await? {
+            Some(bucket) if bucket.owner == owner => Err(ErrorKind::BucketAlreadyOwnedByYou.into()),
+            _ => Err(ErrorKind::BucketAlreadyExists.into()),
+        }
+    }
+
+    /// Finds a bucket.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchBucket`].
+    pub async fn bucket(&self, name: &BucketName) -> Result<Bucket> {
+        index::buckets::find(&self.db, name).await?.ok_or_else(|| ErrorKind::NoSuchBucket.into())
+    }
+
+    /// Deletes an empty bucket and the multipart uploads under way in it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchBucket`], [`ErrorKind::BucketNotEmpty`].
+    pub async fn delete_bucket(&self, name: &BucketName) -> Result<()> {
+        Ok(index::buckets::delete(&self.db, name).await?)
+    }
+
+    /// Buckets whose names begin with `prefix`, after the name `after`, at most `max`.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn list_buckets(&self, prefix: &str, after: Option<&str>, max: u32) -> Result<Page<Bucket>> {
+        Ok(index::buckets::list(&self.db, prefix, after.unwrap_or(""), max).await?)
+    }
+}
+
+/// A new content id: time-ordered, so that the index grows at one end.
+fn new_id() -> Uuid {
+    Uuid::now_v7()
+}

@@ -1,0 +1,83 @@
+//! Statements on `content` and `content_part`.
+
+use tokio_postgres::types::{Oid, Type};
+use uuid::Uuid;
+
+use super::{bigint, integer};
+use crate::db::{DbError, Statement, Tx};
+
+static INSERT_LARGE: Statement = Statement {
+    name: "insert_large_content",
+    sql: "-- insert_large_content
+INSERT INTO lobgate.content (id, loid, size, md5, sha256) VALUES ($1, $2, $3, $4, $5)",
+    types: &[Type::UUID, Type::OID, Type::INT8, Type::BYTEA, Type::BYTEA],
+};
+
+static INSERT_COMPOSITE: Statement = Statement {
+    name: "insert_composite_content",
+    sql: "-- insert_composite_content
+INSERT INTO lobgate.content (id, size) VALUES ($1, $2)",
+    types: &[Type::UUID, Type::INT8],
+};
+
+static INSERT_PARTS: Statement = Statement {
+    name: "insert_content_parts",
+    sql: "-- insert_content_parts
+INSERT INTO lobgate.content_part (composite_id, part_number, start, size, content_id, checksum)
+SELECT $1, * FROM unnest($2::integer[], $3::bigint[], $4::bigint[], $5::uuid[], $6::bytea[])",
+    types: &[Type::UUID, Type::INT4_ARRAY, Type::INT8_ARRAY, Type::INT8_ARRAY, Type::UUID_ARRAY, Type::BYTEA_ARRAY],
+};
+
+static FENCE: Statement = Statement {
+    name: "fence_content",
+    sql: "-- fence_content
+WITH fence AS (
+    INSERT INTO lobgate.content (id, inline, size, md5) VALUES ($1, '', 0, decode(md5(''), 'hex'))
+    ON CONFLICT (id) DO NOTHING RETURNING id)
+INSERT INTO lobgate.removed (content_id) SELECT id FROM fence RETURNING content_id",
+    types: &[Type::UUID],
+};
+
+/// The row of a large object that this transaction created.
+pub async fn insert_large(
+    tx: &Tx,
+    id: Uuid,
+    loid: Oid,
+    size: u64,
+    md5: &[u8; 16],
+    sha256: Option<&[u8; 32]>,
+) -> Result<(), DbError> {
+    let (md5, sha256) = (md5.as_slice(), sha256.map(<[u8; 32]>::as_slice));
+    tx.run(&INSERT_LARGE, &[&id, &loid, &bigint(size), &md5, &sha256]).await.map(drop)
+}
+
+/// A part of a composite content.
+pub struct CompositePart {
+    /// 1 to 10,000, ascending.
+    pub number: u32,
+    /// Where it starts.
+    pub start: u64,
+    /// Its length.
+    pub size: u64,
+    /// Its content.
+    pub content: Uuid,
+    /// Its checksum, of the object's algorithm.
+    pub checksum: Option<Vec<u8>>,
+}
+
+/// A content made of others.
+pub async fn insert_composite(tx: &Tx, id: Uuid, size: u64, parts: &[CompositePart]) -> Result<(), DbError> {
+    tx.run(&INSERT_COMPOSITE, &[&id, &bigint(size)]).await?;
+    let numbers: Vec<_> = parts.iter().map(|p| integer(p.number)).collect();
+    let starts: Vec<_> = parts.iter().map(|p| bigint(p.start)).collect();
+    let sizes: Vec<_> = parts.iter().map(|p| bigint(p.size)).collect();
+    let contents: Vec<_> = parts.iter().map(|p| p.content).collect();
+    let checksums: Vec<_> = parts.iter().map(|p| p.checksum.as_deref()).collect();
+    tx.run(&INSERT_PARTS, &[&id, &numbers, &starts, &sizes, &contents, &checksums]).await.map(drop)
+}
+
+/// Settles whether the transaction that was to insert a content happened: true if it did. If it did not, it now never
+/// will: an empty content takes the id, and the reaper takes that. Waits for a transaction that is still under way.
+pub async fn fence(tx: &Tx, id: Uuid) -> Result<bool, DbError> {
+    Ok(tx.run(&FENCE, &[&id]).await?.is_empty())
+}

@@ -1,0 +1,62 @@
+//! The companion tables: the only home of SQL on them, and of how their rows become values.
+//!
+//! The tables are the authority for existence, size and listing. What has to be decided atomically is a function of
+//! the schema (migrations); here are the statements that call them.
+
+pub mod buckets;
+pub mod contents;
+pub mod listing;
+pub mod objects;
+pub mod uploads;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+
+use super::types::{Attributes, Checksum, ChecksumAlgorithm, ChecksumType};
+
+/// Attributes as the column stores them: NULL where there are none.
+fn attributes_column(attributes: &Attributes) -> Option<Json<&Attributes>> {
+    (*attributes != Attributes::default()).then_some(Json(attributes))
+}
+
+fn attributes_of(row: &Row, column: &str) -> Attributes {
+    row.get::<_, Option<Json<Attributes>>>(column).map(|json| json.0).unwrap_or_default()
+}
+
+/// The columns `checksum_algorithm`, `checksum_type` and `checksum`.
+fn checksum_columns(checksum: Option<&Checksum>) -> (Option<&'static str>, Option<&'static str>, Option<&[u8]>) {
+    match checksum {
+        Some(c) => (Some(c.algorithm.as_str()), Some(c.kind.as_str()), Some(&c.value)),
+        None => (None, None, None),
+    }
+}
+
+fn checksum_kind_of(row: &Row) -> Option<(ChecksumAlgorithm, ChecksumType)> {
+    let algorithm = ChecksumAlgorithm::parse(row.get::<_, Option<&str>>("checksum_algorithm")?)?;
+    let kind = ChecksumType::parse(row.get::<_, Option<&str>>("checksum_type")?)?;
+    Some((algorithm, kind))
+}
+
+fn checksum_of(row: &Row) -> Option<Checksum> {
+    let (algorithm, kind) = checksum_kind_of(row)?;
+    Some(Checksum { algorithm, kind, value: row.get::<_, Option<Vec<u8>>>("checksum")? })
+}
+
+/// Sizes are never negative in the index (CHECK constraints).
+fn size_of(row: &Row, column: &str) -> u64 {
+    u64::try_from(row.get::<_, i64>(column)).unwrap_or(0)
+}
+
+/// A size or offset as PostgreSQL's bigint; what does not fit lies beyond every object.
+fn bigint(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// A part number or part count as PostgreSQL's integer.
+fn integer(n: u32) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+fn unsigned(n: i32) -> u32 {
+    u32::try_from(n).unwrap_or(0)
+}

@@ -1,0 +1,380 @@
+//! Multipart uploads: parts are contents like any other, and completion strings them together without moving a byte.
+//!
+//! Completion locks the upload, compares the parts that the client names with those stored, makes a composite content
+//! that refers to theirs, publishes it, and lets go of the upload's own references, all in one transaction. The upload's
+//! row stays for a while with the answer, so that a client that repeats a completion whose reply it lost gets the same.
+
+use md5::{Digest as _, Md5};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::content::digest::{self, Digester};
+use super::error::{ErrorKind, Result, StorageError};
+use super::index::contents::{self, CompositePart};
+use super::index::objects::{self, ExistingContent};
+use super::index::uploads::{self, CompletedColumn, StoredPart};
+use super::listing::{common_prefix, prefix_end};
+use super::staged_writer::detached;
+use super::types::{
+    Attributes, BucketName, Checksum, ChecksumAlgorithm, ChecksumType, MIN_PART_BYTES, ObjectKey, Page, PartInfo, UploadId,
+    WriteConditions,
+};
+use super::{PublishObject, Published, Storage, new_id};
+use crate::db::Lane;
+
+/// An upload to begin.
+#[derive(Clone, Debug)]
+pub struct CreateUpload {
+    /// Into which bucket.
+    pub bucket: BucketName,
+    /// Under which key.
+    pub key: ObjectKey,
+    /// What is to be stored beside the bytes.
+    pub attributes: Attributes,
+    /// The checksum that the object is to have.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// Who began it; the owner of the object.
+    pub initiator: String,
+}
+
+/// An upload under way.
+#[derive(Clone, Debug)]
+pub struct Upload {
+    /// Its id.
+    pub id: UploadId,
+    /// The key it is for.
+    pub key: String,
+    /// What is to be stored beside the bytes.
+    pub attributes: Attributes,
+    /// The checksum that the object is to have.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// When it began.
+    pub initiated_at: OffsetDateTime,
+    /// Who began it.
+    pub initiator: String,
+}
+
+/// A part to publish.
+#[derive(Clone, Debug)]
+pub struct PublishPart {
+    /// Bucket of the upload.
+    pub bucket: BucketName,
+    /// Key of the upload.
+    pub key: ObjectKey,
+    /// The upload.
+    pub upload: UploadId,
+    /// 1 to 10,000.
+    pub number: u32,
+    /// Its checksum, of the upload's algorithm.
+    pub checksum: Option<Checksum>,
+}
+
+/// A part as the client names it on completion.
+#[derive(Clone, Debug)]
+pub struct CompletedPart {
+    /// 1 to 10,000.
+    pub number: u32,
+    /// Without quotes.
+    pub etag: String,
+    /// The checksum it should have.
+    pub checksum: Option<(ChecksumAlgorithm, Vec<u8>)>,
+}
+
+/// An upload to complete.
+#[derive(Clone, Debug)]
+pub struct CompleteUpload {
+    /// Bucket of the upload.
+    pub bucket: BucketName,
+    /// Key of the upload.
+    pub key: ObjectKey,
+    /// The upload.
+    pub upload: UploadId,
+    /// In ascending order of their numbers, at least one.
+    pub parts: Vec<CompletedPart>,
+    /// What must hold at the moment of publishing.
+    pub conditions: WriteConditions,
+    /// The checksum that the object should have.
+    pub expected_checksum: Option<Checksum>,
+    /// The size that the object should have.
+    pub expected_size: Option<u64>,
+}
+
+/// An upload completed.
+#[derive(Clone, Debug)]
+pub struct Completed {
+    /// The object.
+    pub published: Published,
+    /// Its checksum.
+    pub checksum: Option<Checksum>,
+    /// How many parts it has.
+    pub parts_count: u32,
+}
+
+/// Which uploads to list.
+#[derive(Clone, Debug, Default)]
+pub struct ListUploads {
+    /// Keys that begin with this.
+    pub prefix: String,
+    /// Keys are rolled up to the first occurrence of this after the prefix.
+    pub delimiter: Option<String>,
+    /// Keys after this, and uploads of this key after `upload_id_marker`.
+    pub key_marker: Option<String>,
+    /// Only with `key_marker`.
+    pub upload_id_marker: Option<UploadId>,
+    /// At most so many entries.
+    pub max_entries: u32,
+}
+
+/// An entry of such a listing.
+#[derive(Clone, Debug)]
+pub enum UploadEntry {
+    /// An upload.
+    Upload(Upload),
+    /// Keys rolled up.
+    CommonPrefix(String),
+}
+
+impl Storage {
+    /// Begins an upload.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchBucket`], and those of the database.
+    pub async fn create_upload(&self, upload: CreateUpload) -> Result<UploadId> {
+        let id = UploadId(new_id());
+        uploads::create(&self.db, id, &upload).await?;
+        Ok(id)
+    }
+
+    /// Finds an upload under way.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchBucket`], [`ErrorKind::NoSuchUpload`].
+    pub async fn upload(&self, bucket: &BucketName, key: &ObjectKey, id: UploadId) -> Result<Upload> {
+        let found = uploads::find(&self.db, bucket, key, id).await?.ok_or(ErrorKind::NoSuchBucket)?;
+        found.ok_or_else(|| ErrorKind::NoSuchUpload.into())
+    }
+
+    /// Ends an upload without an object.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchBucket`], [`ErrorKind::NoSuchUpload`].
+    pub async fn abort_upload(&self, bucket: &BucketName, key: &ObjectKey, id: UploadId) -> Result<()> {
+        if uploads::abort(&self.db, bucket, key, id).await? {
+            return Ok(());
+        }
+        self.bucket(bucket).await?;
+        Err(ErrorKind::NoSuchUpload.into())
+    }
+
+    /// The parts of an upload, after a number, at most `max`.
+    ///
+    /// # Errors
+    /// As [`Storage::upload`].
+    pub async fn list_parts(&self, bucket: &BucketName, key: &ObjectKey, id: UploadId, after: u32, max: u32) -> Result<(Upload, Page<PartInfo>)> {
+        let upload = self.upload(bucket, key, id).await?;
+        let algorithm = upload.checksum.map(|c| c.0);
+        let parts = uploads::parts(&self.db, id, algorithm, after, max.saturating_add(1)).await?;
+        let truncated = parts.len() > max as usize;
+        let entries = parts.into_iter().take(max as usize).map(|p| p.info).collect();
+        Ok((upload, Page { entries, truncated }))
+    }
+
+    /// Uploads under way in a bucket.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchBucket`], and those of the database.
+    pub async fn list_uploads(&self, bucket: &BucketName, query: ListUploads) -> Result<Page<UploadEntry>> {
+        self.bucket(bucket).await?;
+        let max = query.max_entries as usize;
+        let mut entries = Vec::new();
+        let mut after = upload_marker(&query);
+        while let Some((key, id)) = after.take().filter(|_| max > 0) {
+            let limit = query.max_entries.saturating_add(1);
+            let found = uploads::list(&self.db, bucket, &query.prefix, (&key, id), limit).await?;
+            for upload in found {
+                let rolled = common_prefix(&upload.key, &query.prefix, query.delimiter.as_deref()).map(str::to_owned);
+                if entries.len() == max {
+                    return Ok(Page { entries, truncated: true });
+                }
+                let Some(prefix) = rolled else {
+                    entries.push(UploadEntry::Upload(upload));
+                    after = None;
+                    continue;
+                };
+                // The scan is entered anew behind everything that is rolled up here.
+                after = prefix_end(&prefix).map(|end| (before(&end), Uuid::max()));
+                entries.push(UploadEntry::CommonPrefix(prefix));
+                break;
+            }
+        }
+        Ok(Page { entries, truncated: false })
+    }
+
+    /// Makes an object of an upload's parts.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchUpload`], [`ErrorKind::InvalidPart`], [`ErrorKind::EntityTooSmall`],
+    /// [`ErrorKind::ChecksumMismatch`], those of [`Storage::publish_object`]; the upload is then as it was.
+    pub async fn complete_upload(&self, complete: CompleteUpload) -> Result<Completed> {
+        let storage = self.clone();
+        detached(async move { storage.complete(complete).await }).await
+    }
+
+    async fn complete(&self, complete: CompleteUpload) -> Result<Completed> {
+        let CompleteUpload { bucket, key, upload: id, parts, conditions, expected_checksum, expected_size } = complete;
+        let tx = self.db.begin("complete_upload", Lane::Short).await?;
+        let Some((upload, answered)) = uploads::lock(&tx, &bucket, &key, id).await? else {
+            drop(tx);
+            self.bucket(&bucket).await?;
+            return Err(ErrorKind::NoSuchUpload.into());
+        };
+        if let Some(answer) = answered {
+            return Ok(repeated(answer));
+        }
+        let stored = uploads::locked_parts(&tx, id, upload.checksum.map(|c| c.0)).await?;
+        let chosen = choose(stored, &parts)?;
+        let size = chosen.iter().map(|p| p.info.size).sum();
+        if expected_size.is_some_and(|expected| expected != size) {
+            return Err(StorageError::new(ErrorKind::ChecksumMismatch, "the object has another size than declared"));
+        }
+        let checksum = upload.checksum.and_then(|(algorithm, kind)| object_checksum(algorithm, kind, &chosen));
+        if expected_checksum.as_ref().is_some_and(|expected| checksum.as_ref().is_some_and(|c| c != expected)) {
+            return Err(ErrorKind::ChecksumMismatch.into());
+        }
+        let etag = object_etag(&chosen);
+        let parts_count = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
+        let content = new_id();
+        contents::insert_composite(&tx, content, size, &composite(&chosen)).await?;
+        let object = PublishObject {
+            bucket,
+            key,
+            owner: upload.initiator,
+            attributes: upload.attributes,
+            checksum: checksum.clone(),
+            conditions,
+        };
+        let existing = ExistingContent { content, size, etag: &etag, parts_count: Some(parts_count) };
+        let last_modified = objects::publish(&tx, &existing, &object).await?;
+        let completed = Completed { published: Published { etag, size, last_modified }, checksum, parts_count };
+        uploads::complete(&tx, id, &answer(&completed)).await?;
+        tx.commit().await?;
+        Ok(completed)
+    }
+}
+
+/// The stored parts that the client names, in its order.
+fn choose(mut stored: Vec<StoredPart>, named: &[CompletedPart]) -> Result<Vec<StoredPart>> {
+    let mut chosen = Vec::with_capacity(named.len());
+    let last = named.last().map(|p| p.number);
+    // Both are in ascending order of part numbers.
+    stored.reverse();
+    for want in named {
+        while stored.last().is_some_and(|p| p.info.number < want.number) {
+            stored.pop();
+        }
+        let Some(part) = stored.pop_if(|p| p.info.number == want.number && p.info.etag.eq_ignore_ascii_case(&want.etag)) else {
+            return Err(StorageError::new(ErrorKind::InvalidPart, format!("part {} is not stored with that ETag", want.number)));
+        };
+        if let Some((algorithm, value)) = &want.checksum
+            && part.info.checksum.as_ref().is_none_or(|c| c.algorithm != *algorithm || c.value != *value)
+        {
+            return Err(StorageError::new(ErrorKind::InvalidPart, format!("part {} has another checksum", want.number)));
+        }
+        if part.info.size < MIN_PART_BYTES && Some(want.number) != last {
+            return Err(ErrorKind::EntityTooSmall.into());
+        }
+        chosen.push(part);
+    }
+    Ok(chosen)
+}
+
+fn composite(parts: &[StoredPart]) -> Vec<CompositePart> {
+    let mut start = 0;
+    parts
+        .iter()
+        .map(|part| {
+            let checksum = part.info.checksum.as_ref().map(|c| c.value.clone());
+            let entry = CompositePart { number: part.info.number, start, size: part.info.size, content: part.content, checksum };
+            start += part.info.size;
+            entry
+        })
+        .collect()
+}
+
+/// The MD5 of the parts' MD5s, and how many they are.
+fn object_etag(parts: &[StoredPart]) -> String {
+    let mut md5 = Md5::new();
+    for part in parts {
+        md5.update(&part.md5);
+    }
+    format!("{}-{}", hex::encode(md5.finalize()), parts.len())
+}
+
+/// The object's checksum from those of its parts, without reading a byte. `None` where a part has none.
+fn object_checksum(algorithm: ChecksumAlgorithm, kind: ChecksumType, parts: &[StoredPart]) -> Option<Checksum> {
+    let values: Option<Vec<_>> = parts.iter().map(|p| p.info.checksum.as_ref().map(|c| (c.value.as_slice(), p.info.size))).collect();
+    let values = values?;
+    let value = match kind {
+        ChecksumType::Composite => {
+            let mut digester = Digester::new(&[algorithm], false);
+            for (value, _) in values {
+                digester.update(value);
+            }
+            digester.finish().checksums.pop()?.1
+        }
+        ChecksumType::FullObject => {
+            let (first, rest) = values.split_first()?;
+            let mut whole = first.0.to_vec();
+            for (value, size) in rest {
+                whole = digest::combine(algorithm, &whole, value, *size)?;
+            }
+            whole
+        }
+    };
+    Some(Checksum { algorithm, kind, value })
+}
+
+fn answer(completed: &Completed) -> CompletedColumn {
+    CompletedColumn {
+        etag: completed.published.etag.clone(),
+        size: completed.published.size,
+        last_modified_ns: completed.published.last_modified.unix_timestamp_nanos(),
+        checksum: completed.checksum.as_ref().map(|c| (c.algorithm.as_str().into(), c.kind.as_str().into(), hex::encode(&c.value))),
+        parts_count: completed.parts_count,
+    }
+}
+
+fn repeated(answer: CompletedColumn) -> Completed {
+    let last_modified =
+        OffsetDateTime::from_unix_timestamp_nanos(answer.last_modified_ns).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let checksum = answer.checksum.and_then(|(algorithm, kind, value)| {
+        Some(Checksum {
+            algorithm: ChecksumAlgorithm::parse(&algorithm)?,
+            kind: ChecksumType::parse(&kind)?,
+            value: hex::decode(value).ok()?,
+        })
+    });
+    let published = Published { etag: answer.etag, size: answer.size, last_modified };
+    Completed { published, checksum, parts_count: answer.parts_count }
+}
+
+/// Where a listing of uploads begins: after this key, or after this upload of it. `None`: nothing can follow.
+fn upload_marker(query: &ListUploads) -> Option<(String, Uuid)> {
+    let Some(key) = &query.key_marker else { return Some((String::new(), Uuid::max())) };
+    if common_prefix(key, &query.prefix, query.delimiter.as_deref()) == Some(key) {
+        return prefix_end(key).map(|end| (before(&end), Uuid::max()));
+    }
+    Some((key.clone(), query.upload_id_marker.map_or(Uuid::max(), |id| id.0)))
+}
+
+/// A text that sorts before `end` and after or at everything that `end` is the end of: its last character lowered by
+/// one, then the last character of all, as often as a key is long.
+fn before(end: &str) -> String {
+    let mut text = end.to_owned();
+    let last = text.pop().map_or(0, u32::from);
+    if let Some(previous) = (0..last).rev().find_map(char::from_u32).filter(|c| *c != '\0') {
+        text.push(previous);
+    }
+    text.extend(std::iter::repeat_n(char::MAX, super::types::MAX_KEY_BYTES / char::MAX.len_utf8() + 1));
+    text
+}

@@ -1,0 +1,99 @@
+//! Was it stored? The answer for a write that is one statement, whose reply was lost.
+//!
+//! The content id was chosen here, before the statement was sent, and `content.id` is unique. So another transaction
+//! that inserts the same id settles the question: it waits for a statement still under way; if that committed, the
+//! insert conflicts and the write happened; otherwise the id is now taken by an empty content, and the statement, should
+//! it still arrive, fails. A read guard is held from before the statement until the question is settled, so that the
+//! content cannot have been replaced and reaped in between.
+//!
+//! A repeated upload of the bytes that the key already has stores no content (compare and skip): then "did not happen"
+//! may be wrong, and storing the same bytes once more is right all the same.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use time::OffsetDateTime;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::error::{ErrorKind, Result, StorageError};
+use super::content::digest::Digests;
+use super::index::objects::Bytestring;
+use super::index::{contents, objects, uploads};
+use super::{PublishObject, PublishPart, Storage, new_id};
+use crate::db::{DbError, Lane};
+
+/// How long the database is asked.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause between two questions.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// How often a write that is known not to have happened is sent again.
+const MAX_ATTEMPTS: u32 = 3;
+
+/// What a byte string is stored as.
+#[derive(Clone, Copy)]
+pub(super) enum Target<'a> {
+    /// An object with its ETag.
+    Object {
+        object: &'a PublishObject,
+        etag: &'a str,
+    },
+    /// A part of an upload.
+    Part(&'a PublishPart),
+}
+
+impl Storage {
+    /// Stores a short byte string by one statement, until that is known to have happened or to have failed.
+    pub(super) async fn store_settled(
+        &self,
+        pieces: &[Bytes],
+        size: u64,
+        digests: &Digests,
+        target: Target<'_>,
+    ) -> Result<OffsetDateTime> {
+        let large = size > self.options.inline_max;
+        let _guard = self.reads.begin()?;
+        let mut attempt = 1;
+        loop {
+            let content = new_id();
+            let bytes = Bytestring { content, pieces, large, digests };
+            let outcome = match target {
+                Target::Object { object, etag } => objects::put(&self.db, &bytes, object, etag).await,
+                Target::Part(part) => uploads::put_part(&self.db, &bytes, part).await,
+            };
+            let error = match outcome {
+                Err(e) if e.is_indeterminate() => e,
+                outcome => return Ok(outcome?),
+            };
+            tracing::warn!(%content, %error, "the answer to a write was lost, asking whether it happened");
+            if self.happened(content).await? {
+                return Ok(OffsetDateTime::now_utc());
+            }
+            if attempt == MAX_ATTEMPTS {
+                return Err(StorageError::new(ErrorKind::Unavailable, error));
+            }
+            attempt += 1;
+        }
+    }
+
+    async fn happened(&self, content: Uuid) -> Result<bool> {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            match self.ask(content).await {
+                Ok(answer) => return Ok(answer),
+                Err(e) if Instant::now() < deadline => {
+                    tracing::debug!(error = %e, "the database cannot be asked yet");
+                    tokio::time::sleep(INTERVAL).await;
+                }
+                Err(e) => return Err(StorageError::new(ErrorKind::Indeterminate, e)),
+            }
+        }
+    }
+
+    async fn ask(&self, content: Uuid) -> std::result::Result<bool, DbError> {
+        let tx = self.db.begin("settle", Lane::Short).await?;
+        let happened = contents::fence(&tx, content).await?;
+        tx.commit().await?;
+        Ok(happened)
+    }
+}

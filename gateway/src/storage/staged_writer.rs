@@ -1,0 +1,402 @@
+//! Bytes in: received, hashed and kept, then published by one transaction; or dropped, leaving nothing.
+//!
+//! Staging and publishing are two steps so that the caller can compare digests, lengths and trailers in between, with
+//! nothing visible yet. A body up to `buffer_max` is received whole before the database is asked for anything: a slow
+//! client holds memory (bounded by the upload budget), but no connection and no transaction. A longer one is written
+//! to a large object as it arrives, inside one transaction on a connection of the writers' pool. Whatever fails before
+//! COMMIT rolls all of it back.
+//!
+//! Publishing runs to its end even if the client goes away: once COMMIT may have been sent, stopping half-way would
+//! leave nobody to learn the outcome.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream::FuturesUnordered;
+use futures::{Stream, StreamExt};
+use time::OffsetDateTime;
+use tokio_postgres::types::Oid;
+
+use super::budget::Permit;
+use super::content::digest::{Digester, Digests};
+use super::error::{ErrorKind, Result, StorageError};
+use super::index::objects::ExistingContent;
+use super::index::{contents, objects, uploads};
+use super::settle::Target;
+use super::types::{Checksum, ChecksumAlgorithm, ChecksumType, PartInfo};
+use super::{PublishObject, PublishPart, Published, Storage, content, new_id};
+use crate::db::{DbError, Lane, Tx};
+
+/// Bytes from a client. The error is the stream's own; it comes back as the source of [`ErrorKind::Body`].
+pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, Box<dyn std::error::Error + Send + Sync>>> + Send>>;
+
+/// Longest byte string that is stored by one statement (`lo_from_bytea`): beyond it chunked writes are faster, and the
+/// server's memory per session stays small.
+const ONE_STATEMENT_MAX: u64 = 8 << 20;
+/// Writes of one body under way at once: enough to keep the server busy while the next chunk is hashed.
+const WRITES_IN_FLIGHT: usize = 3;
+/// Pieces of a body are joined up to this size, so that many tiny ones do not cost an allocation each.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// What to compute while bytes arrive; MD5 and the length always are.
+#[derive(Clone, Debug, Default)]
+pub struct StageOptions {
+    /// Length the client declared.
+    pub length: Option<u64>,
+    /// Checksums to compute.
+    pub checksums: Vec<ChecksumAlgorithm>,
+    /// The SHA-256 of the body, where the body stream itself fails unless it is right (a signed payload).
+    pub signed_sha256: Option<[u8; 32]>,
+    /// Longest body that is accepted.
+    pub max_length: u64,
+}
+
+/// Bytes received, not yet visible.
+pub struct Staged {
+    size: u64,
+    digests: Digests,
+    place: Place,
+}
+
+enum Place {
+    /// In memory, with the share of the budget that they take.
+    Memory { pieces: Vec<Bytes>, _permit: Option<Permit> },
+    /// In a large object of an open transaction.
+    Transaction { tx: Tx, loid: Oid },
+}
+
+impl Staged {
+    /// Length in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// MD5 of the bytes.
+    #[must_use]
+    pub fn md5(&self) -> [u8; 16] {
+        self.digests.md5
+    }
+
+    /// A checksum that was asked for.
+    #[must_use]
+    pub fn checksum(&self, algorithm: ChecksumAlgorithm) -> Option<&[u8]> {
+        self.digests.checksum(algorithm)
+    }
+}
+
+impl Storage {
+    /// Receives a body.
+    ///
+    /// # Errors
+    /// [`ErrorKind::IncompleteBody`] where it is shorter or longer than declared, [`ErrorKind::EntityTooLarge`],
+    /// [`ErrorKind::BodyTimeout`], [`ErrorKind::Body`], [`ErrorKind::Busy`], and those of the database.
+    pub async fn stage(&self, body: BodyStream, options: StageOptions) -> Result<Staged> {
+        if options.length.is_some_and(|length| length > options.max_length) {
+            return Err(ErrorKind::EntityTooLarge.into());
+        }
+        // Every buffered body gets a SHA-256, by which a repeated upload of the same bytes is recognised.
+        let buffered_at_most = options.length.unwrap_or(self.options.buffer_max).min(self.options.buffer_max);
+        let hash = options.signed_sha256.is_none();
+        let mut incoming = Incoming {
+            body,
+            idle_timeout: self.options.body_idle_timeout,
+            digester: Digester::new(&options.checksums, hash),
+            declared: options.length,
+            max_length: options.max_length,
+            received: 0,
+        };
+        let place = if options.length.is_some_and(|length| length > self.options.buffer_max) {
+            self.stream(&mut incoming, Vec::new()).await?
+        } else {
+            let permit = self.uploads.take(buffered_at_most).await?;
+            let (pieces, more) = incoming.receive(self.options.buffer_max).await?;
+            if more { self.stream(&mut incoming, pieces).await? } else { Place::Memory { pieces, _permit: Some(permit) } }
+        };
+        let size = incoming.received;
+        let mut digests = incoming.finish()?;
+        digests.sha256 = options.signed_sha256.or(digests.sha256);
+        Ok(Staged { size, digests, place })
+    }
+
+    /// Publishes staged bytes as an object.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchBucket`], [`ErrorKind::PreconditionFailed`], [`ErrorKind::NoSuchKey`] (If-Match on a key
+    /// without object), and those of the database.
+    pub async fn publish_object(&self, staged: Staged, object: PublishObject) -> Result<Published> {
+        let storage = self.clone();
+        detached(async move {
+            let (size, etag) = (staged.size, hex::encode(staged.digests.md5));
+            let last_modified = storage.publish_staged_object(staged, &object, &etag).await?;
+            Ok(Published { etag, size, last_modified })
+        })
+        .await
+    }
+
+    /// Publishes staged bytes as a part of an upload.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchUpload`], and those of the database.
+    pub async fn publish_part(&self, staged: Staged, part: PublishPart) -> Result<PartInfo> {
+        let storage = self.clone();
+        detached(async move {
+            let (size, etag) = (staged.size, hex::encode(staged.digests.md5));
+            let last_modified = storage.publish_staged_part(staged, &part).await?;
+            Ok(PartInfo { number: part.number, size, start: 0, etag, checksum: part.checksum, last_modified })
+        })
+        .await
+    }
+
+    async fn publish_staged_object(&self, staged: Staged, object: &PublishObject, etag: &str) -> Result<OffsetDateTime> {
+        let (size, digests) = (staged.size, staged.digests);
+        match staged.place {
+            Place::Memory { pieces, _permit } => {
+                if let Some(published) = self.publish_same_content(size, &digests, object, etag).await? {
+                    return Ok(published);
+                }
+                if size <= ONE_STATEMENT_MAX {
+                    return self.store_settled(&pieces, size, &digests, Target::Object { object, etag }).await;
+                }
+                let (tx, loid) = self.write_pieces(&pieces).await?;
+                publish_large(tx, loid, size, &digests, object, etag).await
+            }
+            Place::Transaction { tx, loid } => publish_large(tx, loid, size, &digests, object, etag).await,
+        }
+    }
+
+    async fn publish_staged_part(&self, staged: Staged, part: &PublishPart) -> Result<OffsetDateTime> {
+        let (size, digests) = (staged.size, staged.digests);
+        let (tx, loid) = match staged.place {
+            Place::Memory { pieces, _permit } if size <= ONE_STATEMENT_MAX => {
+                return self.store_settled(&pieces, size, &digests, Target::Part(part)).await;
+            }
+            Place::Memory { pieces, _permit } => self.write_pieces(&pieces).await?,
+            Place::Transaction { tx, loid } => (tx, loid),
+        };
+        let content = new_id();
+        contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
+        let last_modified = uploads::publish_part(&tx, content, size, &digests.md5, part).await?;
+        tx.commit().await?;
+        Ok(last_modified)
+    }
+
+    /// Compare and skip: where the key has these bytes already, they are not sent again. Small ones are compared by the
+    /// storing statement itself, which saves the round trip.
+    async fn publish_same_content(
+        &self,
+        size: u64,
+        digests: &Digests,
+        object: &PublishObject,
+        etag: &str,
+    ) -> Result<Option<OffsetDateTime>> {
+        let Some(sha256) = digests.sha256.filter(|_| size > self.options.inline_max) else { return Ok(None) };
+        let Some(content) = objects::same_content(&self.db, &object.bucket, &object.key, size, &sha256).await? else {
+            return Ok(None);
+        };
+        let tx = self.db.begin("put_same_content", Lane::Short).await?;
+        let existing = ExistingContent { content, size, etag, parts_count: None };
+        match objects::publish(&tx, &existing, object).await {
+            Ok(last_modified) => {
+                tx.commit().await?;
+                Ok(Some(last_modified))
+            }
+            // Replaced and reaped since we looked: its bytes have to be stored after all.
+            Err(e) if is_content_gone(&e) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Writes bytes at hand to a large object of a new transaction.
+    async fn write_pieces(&self, pieces: &[Bytes]) -> Result<(Tx, Oid)> {
+        let chunk = usize::try_from(self.options.write_chunk).unwrap_or(usize::MAX);
+        let mut writer = LargeObjectWriter::begin(self, Lane::Short, chunk).await?;
+        for piece in pieces {
+            writer.push(piece.clone()).await?;
+        }
+        writer.finish().await
+    }
+
+    /// Writes a body to a large object of a new transaction as it arrives, after the pieces that already have.
+    async fn stream(&self, incoming: &mut Incoming, pieces: Vec<Bytes>) -> Result<Place> {
+        let chunk = usize::try_from(self.options.write_chunk).unwrap_or(usize::MAX);
+        let _permit = self.uploads.take(self.options.write_chunk * (WRITES_IN_FLIGHT as u64 + 1)).await?;
+        let mut writer = LargeObjectWriter::begin(self, Lane::Writer, chunk).await?;
+        for piece in pieces {
+            writer.push(piece).await?;
+        }
+        while let Some(piece) = incoming.next().await? {
+            writer.push(piece).await?;
+        }
+        let (tx, loid) = writer.finish().await?;
+        Ok(Place::Transaction { tx, loid })
+    }
+}
+
+async fn publish_large(
+    tx: Tx,
+    loid: Oid,
+    size: u64,
+    digests: &Digests,
+    object: &PublishObject,
+    etag: &str,
+) -> Result<OffsetDateTime> {
+    let content = new_id();
+    contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
+    let last_modified = objects::publish(&tx, &ExistingContent { content, size, etag, parts_count: None }, object).await?;
+    tx.commit().await?;
+    Ok(last_modified)
+}
+
+/// Runs work that must not stop half-way when the caller goes away.
+pub(super) async fn detached<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    // The one place where the engine spawns publishing work.
+    #[allow(clippy::disallowed_methods)]
+    tokio::spawn(work).await.unwrap_or_else(|e| Err(StorageError::new(ErrorKind::Internal, e)))
+}
+
+/// Whether a statement failed because the content that it was to refer to has been reaped (the foreign key).
+pub(super) fn is_content_gone(error: &DbError) -> bool {
+    error.sqlstate() == Some(&tokio_postgres::error::SqlState::FOREIGN_KEY_VIOLATION)
+}
+
+/// The checksum of a whole byte string.
+pub(super) fn full_checksum(algorithm: ChecksumAlgorithm, digests: &Digests) -> Option<Checksum> {
+    let value = digests.checksum(algorithm)?.to_vec();
+    Some(Checksum { algorithm, kind: ChecksumType::FullObject, value })
+}
+
+/// A body that arrives: timed, counted, hashed.
+struct Incoming {
+    body: BodyStream,
+    idle_timeout: Duration,
+    digester: Digester,
+    declared: Option<u64>,
+    max_length: u64,
+    received: u64,
+}
+
+impl Incoming {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let next = tokio::time::timeout(self.idle_timeout, self.body.next()).await;
+        let piece = match next.map_err(|_| ErrorKind::BodyTimeout)? {
+            None => return Ok(None),
+            Some(Err(source)) => return Err(StorageError::new(ErrorKind::Body, source)),
+            Some(Ok(piece)) => piece,
+        };
+        self.received += piece.len() as u64;
+        if self.declared.is_some_and(|declared| self.received > declared) {
+            return Err(ErrorKind::IncompleteBody.into());
+        }
+        if self.received > self.max_length {
+            return Err(ErrorKind::EntityTooLarge.into());
+        }
+        self.digester.update(&piece);
+        Ok(Some(piece))
+    }
+
+    /// Receives until the end, or until more than `limit` bytes are there. The flag tells that more may follow.
+    async fn receive(&mut self, limit: u64) -> Result<(Vec<Bytes>, bool)> {
+        let mut pieces = Vec::new();
+        let mut joined = BytesMut::new();
+        while let Some(piece) = self.next().await? {
+            if piece.len() >= PIECE_BYTES {
+                push_some(&mut pieces, joined.split().freeze());
+                pieces.push(piece);
+            } else {
+                joined.extend_from_slice(&piece);
+                if joined.len() >= PIECE_BYTES {
+                    pieces.push(joined.split().freeze());
+                }
+            }
+            if self.received > limit {
+                push_some(&mut pieces, joined.freeze());
+                return Ok((pieces, true));
+            }
+        }
+        push_some(&mut pieces, joined.freeze());
+        Ok((pieces, false))
+    }
+
+    fn finish(self) -> Result<Digests> {
+        if self.declared.is_some_and(|declared| declared != self.received) {
+            return Err(ErrorKind::IncompleteBody.into());
+        }
+        Ok(self.digester.finish())
+    }
+}
+
+fn push_some(pieces: &mut Vec<Bytes>, piece: Bytes) {
+    if !piece.is_empty() {
+        pieces.push(piece);
+    }
+}
+
+/// Writes a large object in aligned chunks, a few of them under way at once. Writes that are abandoned keep the
+/// transaction alive until they end; then it rolls back.
+struct LargeObjectWriter {
+    tx: Arc<Tx>,
+    loid: Oid,
+    chunk: usize,
+    offset: i64,
+    pending: Vec<Bytes>,
+    pending_bytes: usize,
+    writes: FuturesUnordered<Pin<Box<dyn Future<Output = std::result::Result<(), DbError>> + Send>>>,
+}
+
+impl LargeObjectWriter {
+    async fn begin(storage: &Storage, lane: Lane, chunk: usize) -> Result<Self> {
+        let tx = storage.db.begin("write_large_object", lane).await?;
+        let loid = content::create(&tx).await?;
+        let tx = Arc::new(tx);
+        Ok(Self { tx, loid, chunk, offset: 0, pending: Vec::new(), pending_bytes: 0, writes: FuturesUnordered::new() })
+    }
+
+    async fn push(&mut self, mut piece: Bytes) -> Result<()> {
+        while self.pending_bytes + piece.len() >= self.chunk {
+            let head = piece.split_to(self.chunk - self.pending_bytes);
+            self.pending_bytes += head.len();
+            self.pending.push(head);
+            self.write_pending().await?;
+        }
+        self.pending_bytes += piece.len();
+        push_some(&mut self.pending, piece);
+        Ok(())
+    }
+
+    async fn write_pending(&mut self) -> Result<()> {
+        let pieces = std::mem::take(&mut self.pending);
+        let length = i64::try_from(std::mem::take(&mut self.pending_bytes)).unwrap_or(0);
+        let (tx, loid, offset) = (Arc::clone(&self.tx), self.loid, self.offset);
+        self.offset += length;
+        let mut write: Pin<Box<dyn Future<Output = _> + Send>> =
+            Box::pin(async move { content::put_chunk(&tx, loid, offset, &pieces).await });
+        // Polled once, it is on its way to the server while the next chunk is received.
+        if let std::task::Poll::Ready(outcome) = futures::poll!(write.as_mut()) {
+            outcome?;
+        } else {
+            self.writes.push(write);
+        }
+        while self.writes.len() >= WRITES_IN_FLIGHT {
+            if let Some(outcome) = self.writes.next().await {
+                outcome?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> Result<(Tx, Oid)> {
+        if self.pending_bytes > 0 {
+            self.write_pending().await?;
+        }
+        while let Some(outcome) = self.writes.next().await {
+            outcome?;
+        }
+        let (tx, loid) = (self.tx, self.loid);
+        let tx = Arc::into_inner(tx)
+            .ok_or_else(|| StorageError::new(ErrorKind::Internal, "a write outlived its writer"))?;
+        Ok((tx, loid))
+    }
+}
