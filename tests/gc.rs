@@ -10,12 +10,20 @@ async fn strays(database: &Database, count: u32) -> Vec<u32> {
     let config: tokio_postgres::Config = database.url().parse().expect("a URL");
     let client = crate::harness::database::connect(&config).await;
     let query = "SELECT lo_from_bytea(0, 'stray') FROM generate_series(1, $1::bigint)";
-    let rows = client.query(query, &[&i64::from(count)]).await.expect("stray large objects");
+    let rows = client
+        .query(query, &[&i64::from(count)])
+        .await
+        .expect("stray large objects");
     rows.iter().map(|row| row.get(0)).collect()
 }
 
 async fn exists(database: &Database, oid: u32) -> bool {
-    database.count(&format!("SELECT count(*) FROM pg_largeobject_metadata WHERE oid = {oid}")).await == 1
+    database
+        .count(&format!(
+            "SELECT count(*) FROM pg_largeobject_metadata WHERE oid = {oid}"
+        ))
+        .await
+        == 1
 }
 
 fn report() -> (tempfile::TempDir, String) {
@@ -26,16 +34,21 @@ fn report() -> (tempfile::TempDir, String) {
 
 #[tokio::test]
 async fn an_abandoned_upload_expires_and_its_parts_are_reclaimed() {
-    let settings = [("LOBGATE_GC_INTERVAL", "100ms"), ("LOBGATE_GC_UPLOAD_EXPIRY", "1s")];
-    let stage = Stage::with(&settings).await;
+    let stage = Stage::with(&[("LOBGATE_GC_INTERVAL", "100ms"), ("LOBGATE_GC_UPLOAD_EXPIRY", "7d")]).await;
     let id = multipart::create(&stage, "k").await;
     multipart::part(&stage, "k", &id, 1, &bytes(1, 100_000)).await;
     stage.put("kept", b"x").await;
+    stage
+        .database
+        .execute("UPDATE lobgate.upload SET initiated_at = initiated_at - interval '8 days'")
+        .await;
     eventually("the upload is gone", || async {
         stage.database.count("SELECT count(*) FROM lobgate.upload").await == 0
     })
     .await;
-    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(&bytes(1, 100_000)))]).send().await;
+    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(&bytes(1, 100_000)))])
+        .send()
+        .await;
     assert_eq!(done.refusal(), (404, "NoSuchUpload".to_owned()));
     assert_eq!(stage.get("kept").await, b"x");
     stage.delete("kept").await;
@@ -45,14 +58,16 @@ async fn an_abandoned_upload_expires_and_its_parts_are_reclaimed() {
 
 #[tokio::test]
 async fn an_upload_that_is_young_enough_is_left_alone() {
-    let stage = Stage::with(&[("LOBGATE_GC_INTERVAL", "50ms")]).await;
+    let stage = Stage::with(&[("LOBGATE_GC_INTERVAL", "100ms")]).await;
     let id = multipart::create(&stage, "k").await;
     multipart::part(&stage, "k", &id, 1, b"part").await;
     // The collector has been at work once something removed is gone.
     stage.put("passing", &bytes(1, 100_000)).await;
     stage.delete("passing").await;
     until_reclaimed(&stage.database).await;
-    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(b"part"))]).send().await;
+    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(b"part"))])
+        .send()
+        .await;
     assert_eq!(done.status, 200);
 }
 
@@ -95,8 +110,14 @@ async fn a_report_of_another_database_purges_nothing() {
     let reported = run(&mine.database.url(), &["sweep", "report", "--output", &file]).await;
     assert!(reported.status.success(), "{}", text(&reported));
     // The same number names something else over there.
-    other.database.execute(&format!("SELECT lo_create({}) WHERE NOT EXISTS \
-        (SELECT 1 FROM pg_largeobject_metadata WHERE oid = {})", stray[0], stray[0])).await;
+    other
+        .database
+        .execute(&format!(
+            "SELECT lo_create({}) WHERE NOT EXISTS \
+        (SELECT 1 FROM pg_largeobject_metadata WHERE oid = {})",
+            stray[0], stray[0]
+        ))
+        .await;
     let purged = run(&other.database.url(), &["sweep", "purge", "--report", &file]).await;
     assert!(!purged.status.success(), "{}", text(&purged));
     assert!(exists(&other.database, stray[0]).await);
@@ -119,7 +140,7 @@ async fn a_clean_store_has_nothing_to_sweep() {
 
 #[tokio::test]
 async fn collection_runs_by_hand_when_no_gateway_does() {
-    let mut stage = Stage::with(&[("LOBGATE_GC_INTERVAL", "1h")]).await;
+    let mut stage = Stage::with(&[("LOBGATE_GC_INTERVAL", "10m"), ("LOBGATE_GC_LEASE", "30m")]).await;
     stage.put("k", &bytes(1, 100_000)).await;
     stage.delete("k").await;
     assert!(stage.gateway.terminate().await.success());

@@ -5,21 +5,38 @@ use md5::Digest as _;
 
 use crate::harness::client::body;
 use crate::harness::inspect::{assert_consistent, assert_empty, large_objects, until_reclaimed};
-use crate::harness::{BUCKET, Failure, RawRequest, Reply, Stage, bytes, failure, md5_hex, path};
+use crate::harness::{BUCKET, Failure, RawRequest, Stage, bytes, failure, md5_hex, path};
 
 pub(crate) const MIB: usize = 1024 * 1024;
 const GC: &[(&str, &str)] = &[("LOBGATE_GC_INTERVAL", "100ms")];
 
 /// Starts an upload and returns its id.
 pub(crate) async fn create(stage: &Stage, key: &str) -> String {
-    let created = stage.s3.create_multipart_upload().bucket(BUCKET).key(key).send().await.expect("create an upload");
+    let created = stage
+        .s3
+        .create_multipart_upload()
+        .bucket(BUCKET)
+        .key(key)
+        .send()
+        .await
+        .expect("create an upload");
     created.upload_id().expect("an upload id").to_owned()
 }
 
 /// Uploads one part and returns what completion needs to know of it.
 pub(crate) async fn part(stage: &Stage, key: &str, id: &str, number: i32, data: &[u8]) -> CompletedPart {
-    let upload = stage.s3.upload_part().bucket(BUCKET).key(key).upload_id(id).part_number(number).body(body(data));
-    let sent = upload.send().await.unwrap_or_else(|error| panic!("part {number}: {error:?}"));
+    let upload = stage
+        .s3
+        .upload_part()
+        .bucket(BUCKET)
+        .key(key)
+        .upload_id(id)
+        .part_number(number)
+        .body(body(data));
+    let sent = upload
+        .send()
+        .await
+        .unwrap_or_else(|error| panic!("part {number}: {error:?}"));
     CompletedPart::builder()
         .part_number(number)
         .set_e_tag(sent.e_tag().map(str::to_owned))
@@ -34,7 +51,9 @@ pub(crate) fn complete(stage: &Stage, key: &str, id: &str, parts: &[(i32, &str)]
         .map(|(number, etag)| format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"))
         .collect();
     let body = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
-    stage.request("POST", &format!("{}?uploadId={id}", path(key))).body(body)
+    stage
+        .request("POST", &format!("{}?uploadId={id}", path(key)))
+        .body(body)
 }
 
 /// A whole multipart upload.
@@ -45,7 +64,13 @@ pub(crate) async fn upload(stage: &Stage, key: &str, data: &[Vec<u8>]) {
         parts.push(part(stage, key, &id, number, data).await);
     }
     let parts = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
-    let complete = stage.s3.complete_multipart_upload().bucket(BUCKET).key(key).upload_id(id).multipart_upload(parts);
+    let complete = stage
+        .s3
+        .complete_multipart_upload()
+        .bucket(BUCKET)
+        .key(key)
+        .upload_id(id)
+        .multipart_upload(parts);
     complete.send().await.expect("complete the upload");
 }
 
@@ -66,17 +91,38 @@ async fn parts_sent_in_any_order_become_one_object_without_moving_a_byte() {
     assert!(!stage.exists("k").await, "nothing is visible before completion");
     let contents = "SELECT count(*) FROM pg_largeobject_metadata m JOIN lobgate.content c ON c.loid = m.oid";
     let before = stage.database.count(contents).await;
-    let newest = stage.database.count("SELECT max(oid::bigint) FROM pg_largeobject_metadata").await;
+    let newest = stage
+        .database
+        .count("SELECT max(oid::bigint) FROM pg_largeobject_metadata")
+        .await;
     let etags: Vec<String> = data.iter().map(|data| md5_hex(data)).collect();
-    let done = complete(&stage, "k", &id, &[(1, &etags[0]), (7, &format!("\"{}\"", etags[1])), (30, &etags[2])]);
+    let done = complete(
+        &stage,
+        "k",
+        &id,
+        &[(1, &etags[0]), (7, &format!("\"{}\"", etags[1])), (30, &etags[2])],
+    );
     let done = done.send().await;
     assert_eq!(done.status, 200, "{}", done.text());
     let etag = multipart_etag(&[&data[0], &data[1], &data[2]]);
     assert_eq!(done.xml("ETag"), Some(etag.clone()));
-    assert_eq!((done.xml("Bucket").as_deref(), done.xml("Key").as_deref()), (Some(BUCKET), Some("k")));
+    assert_eq!(
+        (done.xml("Bucket").as_deref(), done.xml("Key").as_deref()),
+        (Some(BUCKET), Some("k"))
+    );
     assert!(done.xml("Location").is_some());
-    assert_eq!(stage.database.count(contents).await, before, "no large object came or went");
-    assert_eq!(stage.database.count("SELECT max(oid::bigint) FROM pg_largeobject_metadata").await, newest);
+    assert_eq!(
+        stage.database.count(contents).await,
+        before,
+        "no large object came or went"
+    );
+    assert_eq!(
+        stage
+            .database
+            .count("SELECT max(oid::bigint) FROM pg_largeobject_metadata")
+            .await,
+        newest
+    );
     let head = stage.request("HEAD", &path("k")).send().await;
     assert_eq!(head.header("etag"), Some(etag.as_str()));
     assert!(stage.get("k").await == data.concat());
@@ -93,11 +139,23 @@ async fn a_part_sent_again_replaces_the_earlier_and_unused_parts_are_reclaimed()
     part(&stage, "k", &id, 1, &bytes(1, 200_000)).await;
     part(&stage, "k", &id, 1, &bytes(2, 300_000)).await;
     part(&stage, "k", &id, 2, &bytes(3, 100_000)).await;
-    let old = complete(&stage, "k", &id, &[(1, &md5_hex(&bytes(1, 200_000)))]).send().await;
-    assert_eq!(old.refusal(), (400, "InvalidPart".to_owned()), "the earlier part is gone");
-    let done = complete(&stage, "k", &id, &[(1, &md5_hex(&bytes(2, 300_000)))]).send().await;
+    let old = complete(&stage, "k", &id, &[(1, &md5_hex(&bytes(1, 200_000)))])
+        .send()
+        .await;
+    assert_eq!(
+        old.refusal(),
+        (400, "InvalidPart".to_owned()),
+        "the earlier part is gone"
+    );
+    let done = complete(&stage, "k", &id, &[(1, &md5_hex(&bytes(2, 300_000)))])
+        .send()
+        .await;
     assert_eq!(done.status, 200, "{}", done.text());
-    assert_eq!(done.xml("ETag"), Some(multipart_etag(&[&bytes(2, 300_000)])), "one part is still multipart");
+    assert_eq!(
+        done.xml("ETag"),
+        Some(multipart_etag(&[&bytes(2, 300_000)])),
+        "one part is still multipart"
+    );
     assert!(stage.get("k").await == bytes(2, 300_000));
     until_reclaimed(&stage.database).await;
     assert_eq!(large_objects(&stage.database).await, 1);
@@ -131,10 +189,18 @@ async fn completion_names_existing_parts_in_ascending_order_that_are_large_enoug
     }
     let too_many = (1..=10_001).map(part).collect();
     assert_eq!(refused(too_many).send().await.status, 400);
-    let garbage = stage.request("POST", &format!("{}?uploadId={id}", path("k"))).body("<not xml").send().await;
+    let garbage = stage
+        .request("POST", &format!("{}?uploadId={id}", path("k")))
+        .body("<not xml")
+        .send()
+        .await;
     assert_eq!(garbage.refusal(), (400, "MalformedXML".to_owned()));
     assert!(!stage.exists("k").await);
-    assert_eq!(refused(vec![part(3)]).send().await.status, 200, "the upload survives refused completions");
+    assert_eq!(
+        refused(vec![part(3)]).send().await.status,
+        200,
+        "the upload survives refused completions"
+    );
 }
 
 #[tokio::test]
@@ -169,18 +235,37 @@ async fn an_upload_that_does_not_exist_is_no_such_upload_for_everything() {
     let id = create(&stage, "k").await;
     let no_such_upload = (404, "NoSuchUpload".to_owned());
     let impostor = "00000000-0000-7000-8000-000000000000";
-    for (key, id) in [("k", impostor), ("k", "nonsense"), ("k", "%27%22%3C"), ("other", id.as_str())] {
+    for (key, id) in [
+        ("k", impostor),
+        ("k", "nonsense"),
+        ("k", "%27%22%3C"),
+        ("other", id.as_str()),
+    ] {
         let target = format!("{}?uploadId={id}", path(key));
-        let sent = stage.request("PUT", &format!("{target}&partNumber=1")).body("x").send().await;
+        let sent = stage
+            .request("PUT", &format!("{target}&partNumber=1"))
+            .body("x")
+            .send()
+            .await;
         assert_eq!(sent.refusal(), no_such_upload, "UploadPart {key} {id}");
         let listed = stage.request("GET", &target).send().await;
         assert_eq!(listed.refusal(), no_such_upload, "ListParts {key} {id}");
         let aborted = stage.request("DELETE", &target).send().await;
         assert_eq!(aborted.refusal(), no_such_upload, "AbortMultipartUpload {key} {id}");
         let completed = complete(&stage, key, id, &[(1, &md5_hex(b"x"))]).send().await;
-        assert_eq!(completed.refusal(), no_such_upload, "CompleteMultipartUpload {key} {id}");
+        assert_eq!(
+            completed.refusal(),
+            no_such_upload,
+            "CompleteMultipartUpload {key} {id}"
+        );
     }
-    let missing = stage.s3.create_multipart_upload().bucket("no-such-bucket").key("k").send().await;
+    let missing = stage
+        .s3
+        .create_multipart_upload()
+        .bucket("no-such-bucket")
+        .key("k")
+        .send()
+        .await;
     assert_eq!(failure(missing), Failure::new(404, "NoSuchBucket"));
 }
 
@@ -211,7 +296,10 @@ async fn what_the_creation_said_is_what_the_object_has() {
     assert_eq!(created.status, 200);
     let id = created.xml("UploadId").expect("an upload id");
     part(&stage, "k", &id, 1, b"x").await;
-    assert_eq!(complete(&stage, "k", &id, &[(1, &md5_hex(b"x"))]).send().await.status, 200);
+    assert_eq!(
+        complete(&stage, "k", &id, &[(1, &md5_hex(b"x"))]).send().await.status,
+        200
+    );
     let head = stage.request("HEAD", &path("k")).send().await;
     assert_eq!(head.header("content-type"), Some("text/plain"));
     assert_eq!(head.header("cache-control"), Some("no-store"));
@@ -223,9 +311,7 @@ async fn completion_heeds_conditions_on_its_destination() {
     let stage = Stage::start().await;
     let id = create(&stage, "k").await;
     part(&stage, "k", &id, 1, b"x").await;
-    let complete = |name: &str, value: &str| {
-        complete(&stage, "k", &id, &[(1, &md5_hex(b"x"))]).header(name, value)
-    };
+    let complete = |name: &str, value: &str| complete(&stage, "k", &id, &[(1, &md5_hex(b"x"))]).header(name, value);
     let missing = complete("if-match", "\"0123\"").send().await;
     assert_eq!(missing.refusal(), (404, "NoSuchKey".to_owned()));
     stage.put("k", b"there").await;
@@ -237,75 +323,4 @@ async fn completion_heeds_conditions_on_its_destination() {
     let matching = complete("if-match", &format!("\"{}\"", md5_hex(b"there"))).send().await;
     assert_eq!(matching.status, 200, "{}", matching.text());
     assert_eq!(stage.get("k").await, b"x");
-}
-
-#[tokio::test]
-async fn parts_are_listed_in_pages() {
-    let stage = Stage::start().await;
-    let id = create(&stage, "k").await;
-    for number in [5, 1, 3] {
-        part(&stage, "k", &id, number, &bytes(1, usize::try_from(number).unwrap())).await;
-    }
-    let list = async |query: &str| -> Reply {
-        stage.request("GET", &format!("{}?uploadId={id}{query}", path("k"))).send().await
-    };
-    let all = list("").await;
-    assert_eq!(all.xml_all("PartNumber"), ["1", "3", "5"]);
-    assert_eq!(all.xml_all("Size"), ["1", "3", "5"]);
-    assert_eq!(all.xml("IsTruncated").as_deref(), Some("false"));
-    assert_eq!((all.xml("Bucket").as_deref(), all.xml("Key").as_deref()), (Some(BUCKET), Some("k")));
-    assert_eq!(all.xml("UploadId"), Some(id.clone()));
-    assert!(all.xml_all("ETag")[0].starts_with('"'));
-    let page = list("&max-parts=2").await;
-    assert_eq!(page.xml_all("PartNumber"), ["1", "3"]);
-    assert_eq!(page.xml("IsTruncated").as_deref(), Some("true"));
-    assert_eq!(page.xml("NextPartNumberMarker").as_deref(), Some("3"));
-    let next = list("&part-number-marker=3").await;
-    assert_eq!(next.xml_all("PartNumber"), ["5"]);
-}
-
-#[tokio::test]
-async fn uploads_under_way_are_listed_by_key_and_age_in_pages() {
-    let stage = Stage::start().await;
-    let mut ids = Vec::new();
-    for key in ["b", "a", "dir/x", "dir/y", "a"] {
-        ids.push(create(&stage, key).await);
-    }
-    let list = async |query: &str| -> Reply { stage.request("GET", &format!("/bucket?uploads{query}")).send().await };
-    let all = list("").await;
-    assert_eq!(all.xml_all("Key"), ["a", "a", "b", "dir/x", "dir/y"]);
-    assert_eq!(all.xml_all("UploadId")[..2], [ids[1].clone(), ids[4].clone()], "the older first");
-    assert_eq!(all.xml("IsTruncated").as_deref(), Some("false"));
-    let folded = list("&delimiter=%2F").await;
-    assert_eq!(folded.xml_all("Key"), ["a", "a", "b"]);
-    assert!(folded.text().contains("<CommonPrefixes><Prefix>dir/</Prefix></CommonPrefixes>"), "{}", folded.text());
-    assert_eq!(list("&prefix=dir%2F").await.xml_all("Key"), ["dir/x", "dir/y"]);
-    let mut seen = Vec::new();
-    let mut marker = String::new();
-    for _ in 0..10 {
-        let page = list(&format!("&max-uploads=1{marker}")).await;
-        seen.extend(page.xml_all("UploadId").into_iter().filter(|id| ids.contains(id)).take(1));
-        if page.xml("IsTruncated").as_deref() != Some("true") {
-            break;
-        }
-        let (key, id) = (page.xml("NextKeyMarker").unwrap(), page.xml("NextUploadIdMarker").unwrap());
-        let key = crate::harness::sigv4::encode(&key, false);
-        marker = format!("&key-marker={key}&upload-id-marker={id}");
-    }
-    assert_eq!(seen, all.xml_all("UploadId"), "page by page");
-    assert_eq!(list("&key-marker=a").await.xml_all("Key"), ["b", "dir/x", "dir/y"], "a marker without an id skips the key");
-}
-
-#[tokio::test]
-async fn the_attributes_of_a_multipart_object_name_its_parts() {
-    let stage = Stage::start().await;
-    upload(&stage, "k", &[bytes(1, 5 * MIB), bytes(2, 10)]).await;
-    let reply = stage
-        .request("GET", &format!("{}?attributes", path("k")))
-        .header("x-amz-object-attributes", "ETag,ObjectParts,ObjectSize")
-        .send()
-        .await;
-    assert_eq!(reply.status, 200, "{}", reply.text());
-    assert_eq!(reply.xml("ObjectSize"), Some((5 * MIB + 10).to_string()));
-    assert!(reply.text().contains("<PartsCount>2</PartsCount>"), "{}", reply.text());
 }

@@ -1,15 +1,15 @@
 //! The reference client: the AWS SDK for Rust, path style, over plain HTTP, without retries that would hide faults.
 
 use aws_sdk_s3::Client;
-use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, StalledStreamProtectionConfig};
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, StalledStreamProtectionConfig};
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_smithy_http_client::Builder;
 
-use super::server::{ACCESS_KEY, SECRET_KEY};
 use super::DEADLINE;
+use super::server::{ACCESS_KEY, SECRET_KEY};
 
 /// The region that the gateways of the tests are in.
 pub(crate) const REGION: &str = "us-east-1";
@@ -39,7 +39,10 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: u16, code: &str) -> Self {
-        Self { status, code: code.to_owned() }
+        Self {
+            status,
+            code: code.to_owned(),
+        }
     }
 }
 
@@ -49,10 +52,18 @@ where
     E: ProvideErrorMetadata + std::fmt::Debug,
 {
     let error = result.expect_err("a refusal");
-    let Some(reply) = error.raw_response() else { panic!("no answer at all: {error:?}") };
+    let Some(reply) = error.raw_response() else {
+        panic!("no answer at all: {error:?}")
+    };
     let status = reply.status().as_u16();
-    let code = error.as_service_error().and_then(ProvideErrorMetadata::code).unwrap_or_default();
-    Failure { status, code: code.to_owned() }
+    let code = error
+        .as_service_error()
+        .and_then(ProvideErrorMetadata::code)
+        .unwrap_or_default();
+    Failure {
+        status,
+        code: code.to_owned(),
+    }
 }
 
 /// A body for the SDK.

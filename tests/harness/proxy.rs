@@ -83,7 +83,8 @@ impl Proxy {
 
     /// The next time a client sends `statement`, the server gets it and the client never hears what came of it.
     pub(crate) fn lose_answer_to(&self, statement: &str) {
-        self.state.send_modify(|state| state.lose_answer_to = Some(statement.as_bytes().into()));
+        self.state
+            .send_modify(|state| state.lose_answer_to = Some(statement.as_bytes().into()));
     }
 
     /// True once the loss that was ordered has happened.
@@ -120,7 +121,9 @@ async fn requests(
 ) {
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        let Ok(count @ 1..) = from.read(&mut buffer).await else { return };
+        let Ok(count @ 1..) = from.read(&mut buffer).await else {
+            return;
+        };
         if watcher.wait_for(|now| !now.stall_requests).await.is_err() {
             return;
         }
@@ -140,7 +143,9 @@ async fn requests(
 async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut watcher: watch::Receiver<State>) {
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        let Ok(count @ 1..) = from.read(&mut buffer).await else { return };
+        let Ok(count @ 1..) = from.read(&mut buffer).await else {
+            return;
+        };
         if watcher.wait_for(|now| !now.stall_answers).await.is_err() {
             return;
         }

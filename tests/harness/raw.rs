@@ -1,7 +1,5 @@
 //! HTTP/1.1 on a bare socket, for what no well-behaved client sends: short bodies, odd paths, readers that dawdle.
 
-use std::time::Duration;
-
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -35,7 +33,10 @@ impl Connection {
         let address = endpoint.trim_start_matches("http://");
         let stream = TcpStream::connect(address).await.expect("connect to the gateway");
         stream.set_nodelay(true).expect("no delay");
-        Self { stream, buffer: Vec::new() }
+        Self {
+            stream,
+            buffer: Vec::new(),
+        }
     }
 
     /// Like [`Connection::open`], with a receive buffer so small that an unread answer soon stops the gateway.
@@ -44,7 +45,10 @@ impl Connection {
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(4096).expect("a small receive buffer");
         let stream = socket.connect(address).await.expect("connect to the gateway");
-        Self { stream, buffer: Vec::new() }
+        Self {
+            stream,
+            buffer: Vec::new(),
+        }
     }
 
     /// Writes; false if the gateway no longer listens.
@@ -94,7 +98,10 @@ impl Connection {
                 self.buffer = self.buffer.split_off(rest);
                 return head;
             }
-            assert!(self.fill().await > 0, "the gateway closed the connection without an answer");
+            assert!(
+                self.fill().await > 0,
+                "the gateway closed the connection without an answer"
+            );
         }
     }
 
@@ -107,19 +114,19 @@ impl Connection {
 
     async fn fill(&mut self) -> usize {
         let read = self.stream.read_buf(&mut self.buffer);
-        tokio::time::timeout(DEADLINE, read).await.expect("bytes before the deadline").unwrap_or(0)
-    }
-
-    /// True once the gateway has closed its side, waiting up to `patience` for it.
-    pub(crate) async fn is_closed_within(&mut self, patience: Duration) -> bool {
-        let mut byte = [0; 1];
-        matches!(tokio::time::timeout(patience, self.stream.read(&mut byte)).await, Ok(Ok(0) | Err(_)))
+        tokio::time::timeout(DEADLINE, read)
+            .await
+            .expect("bytes before the deadline")
+            .unwrap_or(0)
     }
 }
 
 impl Head {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -143,7 +150,9 @@ impl Reply {
         let text = self.text();
         let (open, close) = (format!("<{element}>"), format!("</{element}>"));
         let pieces = text.split(&open).skip(1);
-        pieces.filter_map(|piece| Some(unescape(piece.split_once(&close)?.0))).collect()
+        pieces
+            .filter_map(|piece| Some(unescape(piece.split_once(&close)?.0)))
+            .collect()
     }
 
     /// Status and code of a refusal, to compare in one go.
@@ -153,7 +162,11 @@ impl Reply {
 }
 
 fn unescape(text: &str) -> String {
-    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'");
+    let text = text
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"")
+        .replace("&apos;", "'");
     text.replace("&#34;", "\"").replace("&#39;", "'").replace("&amp;", "&")
 }
 
@@ -169,7 +182,9 @@ fn split_head(bytes: &[u8]) -> Option<(Head, usize)> {
             continue;
         }
         let headers = lines.filter_map(|line| line.split_once(':'));
-        let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
+        let headers = headers
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+            .collect();
         return Some((Head { status, headers }, start));
     }
 }
@@ -189,15 +204,24 @@ fn parse(bytes: &[u8], is_head: bool, at_end: bool) -> Option<Reply> {
     } else {
         (rest.to_vec(), at_end)
     };
-    (complete || at_end).then(|| Reply { status: head.status, head, body, complete })
+    (complete || at_end).then(|| Reply {
+        status: head.status,
+        head,
+        body,
+        complete,
+    })
 }
 
 fn unchunk(mut rest: &[u8]) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
     loop {
-        let Some(end) = rest.windows(2).position(|window| window == b"\r\n") else { return (body, false) };
+        let Some(end) = rest.windows(2).position(|window| window == b"\r\n") else {
+            return (body, false);
+        };
         let size = String::from_utf8_lossy(&rest[..end]).into_owned();
-        let Ok(size) = usize::from_str_radix(size.trim(), 16) else { return (body, false) };
+        let Ok(size) = usize::from_str_radix(size.trim(), 16) else {
+            return (body, false);
+        };
         rest = &rest[end + 2..];
         if size == 0 {
             return (body, rest.ends_with(b"\r\n"));
