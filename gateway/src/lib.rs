@@ -4,6 +4,8 @@ pub mod cli;
 pub mod config;
 pub mod db;
 pub mod embedded;
+pub mod gc;
 pub mod server;
+pub mod startup;
 pub mod storage;
 pub mod telemetry;

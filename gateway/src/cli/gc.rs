@@ -1,12 +1,15 @@
-//! `lobgate gc`: how much removed content waits for its readers, and one round of reclaiming it.
+//! `lobgate gc`: how much removed content waits for its readers, and reclaiming it now.
 //!
 //! Running gateways do this by themselves. Invariant: `status` changes nothing.
 
 use clap::Subcommand;
 
-use crate::config::Config;
+use crate::config::{Config, format_size};
+use crate::startup::Schema;
+use crate::storage::maintenance::RemovalStatus;
 
-use super::{Outcome, database};
+use super::workplace::Workplace;
+use super::{Outcome, output};
 
 pub(super) const EXAMPLE: &str = "Example:\n  lobgate gc status --data-dir ./lobgate-data";
 
@@ -25,8 +28,39 @@ enum Action {
 }
 
 pub(super) async fn run(args: Args, config: &Config) -> anyhow::Result<Outcome> {
-    let (Action::Status | Action::Run) = args.action;
-    let handle = database::resolve(config).await?;
-    handle.release().await;
-    anyhow::bail!("gc is not built yet")
+    let workplace = Workplace::open(config, Schema::Require).await?;
+    let outcome = match args.action {
+        Action::Status => tell(&workplace.storage.removal_status().await?),
+        Action::Run => reclaim(&workplace, config).await,
+    };
+    workplace.leave().await;
+    outcome.map(|()| Outcome::Done)
+}
+
+async fn reclaim(workplace: &Workplace, config: &Config) -> anyhow::Result<()> {
+    let storage = &workplace.storage;
+    let (mut contents, mut bytes) = (0, 0);
+    let aborted = storage.expire_uploads(config.gc.upload_expiry, u32::from(u16::MAX)).await?;
+    loop {
+        // Our own lease must not hold back what was removed before this round.
+        workplace.renew().await?;
+        match storage.reap(config.gc.batch, config.gc.lease).await? {
+            None => anyhow::bail!("another reaper is at work on this database: its gateway does the same"),
+            Some(reaped) if reaped.seen == 0 => break,
+            Some(reaped) => {
+                contents += reaped.contents;
+                bytes += reaped.bytes;
+            }
+        }
+    }
+    output::line(&format!("aborted uploads:    {aborted}"))?;
+    output::line(&format!("contents destroyed: {contents} ({})", format_size(bytes)))?;
+    tell(&storage.removal_status().await?)
+}
+
+fn tell(status: &RemovalStatus) -> anyhow::Result<()> {
+    output::line(&format!("contents waiting:   {} ({})", status.contents, format_size(status.bytes)))?;
+    output::line(&format!("oldest entry:       {:.0} s", status.oldest_seconds))?;
+    output::line(&format!("running instances:  {}", status.instances))?;
+    Ok(())
 }

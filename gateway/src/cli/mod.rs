@@ -17,10 +17,12 @@ pub mod database;
 mod gc;
 mod migrate;
 mod output;
+mod progress;
 mod serve;
 mod signals;
 mod sweep;
 mod verify;
+mod workplace;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -56,16 +58,16 @@ enum Command {
     #[command(after_help = check_config::EXAMPLE)]
     CheckConfig,
     /// Show or update the database schema
-    #[command(after_help = migrate::EXAMPLE, hide = true)]
+    #[command(after_help = migrate::EXAMPLE)]
     Migrate(migrate::Args),
     /// Find large objects that no row owns, and remove those a report names
-    #[command(after_help = sweep::EXAMPLE, hide = true)]
+    #[command(after_help = sweep::EXAMPLE)]
     Sweep(sweep::Args),
     /// Read every stored byte and compare it with its digest
-    #[command(after_help = verify::EXAMPLE, hide = true)]
+    #[command(after_help = verify::EXAMPLE)]
     Verify(verify::Args),
     /// Show or run the removal of deleted content
-    #[command(after_help = gc::EXAMPLE, hide = true)]
+    #[command(after_help = gc::EXAMPLE)]
     Gc(gc::Args),
 }
 

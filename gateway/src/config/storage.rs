@@ -29,19 +29,19 @@ pub struct StorageConfig {
     #[serde(with = "units::size")]
     pub buffer_max: u64,
     /// Bytes per write to a large object, a multiple of 2048. 2KiB..=16MiB, default 512KiB.
-    #[serde(with = "units::memory_size")]
-    pub write_chunk: usize,
+    #[serde(with = "units::size")]
+    pub write_chunk: u64,
     /// Bytes per read of a large object, a multiple of 2048. 2KiB..=16MiB, default 1MiB.
-    #[serde(with = "units::memory_size")]
-    pub read_window: usize,
+    #[serde(with = "units::size")]
+    pub read_window: u64,
     /// Windows fetched ahead of the client, per download. 1..=32, default 4.
     pub read_ahead: usize,
     /// Bytes all running uploads may hold together, at least `buffer_max` and two chunks. up to 1TiB, default 128MiB.
-    #[serde(with = "units::memory_size")]
-    pub upload_memory: usize,
+    #[serde(with = "units::size")]
+    pub upload_memory: u64,
     /// Bytes all running downloads may hold together, at least two windows. up to 1TiB, default 128MiB.
-    #[serde(with = "units::memory_size")]
-    pub download_memory: usize,
+    #[serde(with = "units::size")]
+    pub download_memory: u64,
 }
 
 impl Default for StorageConfig {
@@ -60,13 +60,6 @@ impl Default for StorageConfig {
 
 impl StorageConfig {
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        let [write_chunk, read_window, upload_memory, download_memory] = [
-            self.write_chunk,
-            self.read_window,
-            self.upload_memory,
-            self.download_memory,
-        ]
-        .map(bytes);
         require_size("storage.inline_max", self.inline_max, 0..=MIB)?;
         require_size("storage.buffer_max", self.buffer_max, 0..=256 * MIB)?;
         require(
@@ -74,20 +67,16 @@ impl StorageConfig {
             "storage.buffer_max",
             "must be at least storage.inline_max",
         )?;
-        require_size("storage.write_chunk", write_chunk, LARGE_OBJECT_PAGE..=16 * MIB)?;
-        require_multiple("storage.write_chunk", write_chunk, LARGE_OBJECT_PAGE)?;
-        require_size("storage.read_window", read_window, LARGE_OBJECT_PAGE..=16 * MIB)?;
-        require_multiple("storage.read_window", read_window, LARGE_OBJECT_PAGE)?;
+        require_size("storage.write_chunk", self.write_chunk, LARGE_OBJECT_PAGE..=16 * MIB)?;
+        require_multiple("storage.write_chunk", self.write_chunk, LARGE_OBJECT_PAGE)?;
+        require_size("storage.read_window", self.read_window, LARGE_OBJECT_PAGE..=16 * MIB)?;
+        require_multiple("storage.read_window", self.read_window, LARGE_OBJECT_PAGE)?;
         require_range("storage.read_ahead", self.read_ahead, 1..=32)?;
         require_size(
             "storage.upload_memory",
-            upload_memory,
-            self.buffer_max.max(2 * write_chunk)..=1024 * GIB,
+            self.upload_memory,
+            self.buffer_max.max(2 * self.write_chunk)..=1024 * GIB,
         )?;
-        require_size("storage.download_memory", download_memory, 2 * read_window..=1024 * GIB)
+        require_size("storage.download_memory", self.download_memory, 2 * self.read_window..=1024 * GIB)
     }
-}
-
-fn bytes(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,6 @@
 //! Sizes and durations as people write them: `"16MiB"`, `"30s"`, `"7d"`.
 //!
-//! Settings are plain `u64`, `usize` and [`Duration`] fields marked with `#[serde(with = "units::…")]`, so the
+//! Settings are plain `u64` and [`Duration`] fields marked with `#[serde(with = "units::…")]`, so the
 //! code that uses them never meets a configuration type. A size may also be a plain integer (bytes); a duration
 //! always carries its unit, because a bare number would leave the reader guessing.
 //! Invariant: what [`format_size`] and [`format_duration`] print, the parsers read back unchanged.
@@ -152,23 +152,6 @@ pub(super) mod size {
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
     pub(in crate::config) fn serialize<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&super::format_size(*value))
-    }
-}
-
-/// `#[serde(with = "units::memory_size")]` for `usize` fields holding bytes that are kept in memory.
-pub(super) mod memory_size {
-    use serde::de::Error as _;
-    use serde::{Deserializer, Serializer};
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-        let bytes = super::size::deserialize(deserializer)?;
-        usize::try_from(bytes).map_err(|_| D::Error::custom("this size is larger than the machine can address"))
-    }
-
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-    pub(in crate::config) fn serialize<S: Serializer>(value: &usize, serializer: S) -> Result<S::Ok, S::Error> {
-        let bytes = u64::try_from(*value).unwrap_or(u64::MAX);
-        serializer.serialize_str(&super::format_size(bytes))
     }
 }
 

@@ -61,6 +61,14 @@ impl Tx {
         statement.run(self.connection()?, self.db.facts().pooled, params).await
     }
 
+    /// Runs a statement whose text is not known before: of tables of others.
+    ///
+    /// # Errors
+    /// As [`Tx::run`].
+    pub async fn run_text(&self, sql: &str, params: &[(&(dyn ToSql + Sync), Type)]) -> Result<Vec<Row>, DbError> {
+        self.connection()?.query_typed(sql, params).await.map_err(DbError::from_driver)
+    }
+
     /// Commits. `Ok` means: durable.
     ///
     /// # Errors

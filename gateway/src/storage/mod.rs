@@ -28,7 +28,9 @@ mod content;
 mod copying;
 pub mod error;
 mod index;
+mod lease;
 mod listing;
+pub mod maintenance;
 mod multipart;
 mod range_reader;
 mod removal;
@@ -45,6 +47,7 @@ use uuid::Uuid;
 
 pub use content::digest;
 pub use error::{ErrorKind, Result, StorageError};
+pub use lease::Lease;
 pub use multipart::{CompleteUpload, Completed, CompletedPart, CreateUpload, ListUploads, PublishPart, Upload, UploadEntry};
 pub use listing::{ListEntry, ListObjects, ListedObject};
 pub use range_reader::{ByteStream, Located};

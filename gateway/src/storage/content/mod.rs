@@ -34,6 +34,13 @@ FROM lobgate.content c WHERE c.id = $1 /* id */ AND num_nonnulls(c.loid, c.inlin
     types: &[Type::UUID, Type::INT8, Type::INT4],
 };
 
+static READ_BEYOND: Statement = Statement {
+    name: "read_beyond",
+    sql: "-- read_beyond
+SELECT octet_length(lo_get(c.loid, $2, 1)) > 0 FROM lobgate.content c WHERE c.id = $1 AND c.loid IS NOT NULL",
+    types: &[Type::UUID, Type::INT8],
+};
+
 /// Creates an empty large object, in the caller's transaction.
 ///
 /// # Errors
@@ -65,6 +72,16 @@ pub async fn read_window(db: &Db, content: Uuid, offset: i64, length: i32) -> Re
     }
     let text = format!("content {content} gave {got} of {length} bytes at offset {offset}");
     Err(StorageError::new(ErrorKind::Internal, text))
+}
+
+/// Whether a content's large object has a byte at `offset`.
+///
+/// # Errors
+/// [`DbError`].
+pub async fn read_beyond(db: &Db, content: Uuid, offset: u64) -> Result<bool, DbError> {
+    let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+    let rows = db.read(&READ_BEYOND, &[&content, &offset]).await?;
+    Ok(rows.first().and_then(|row| row.get::<_, Option<bool>>(0)).unwrap_or(false))
 }
 
 /// A window of a content, in the buffer that it was received in.

@@ -5,8 +5,11 @@
 
 pub mod buckets;
 pub mod contents;
+pub mod instances;
+pub mod inventory;
 pub mod listing;
 pub mod objects;
+pub mod removal;
 pub mod uploads;
 
 use tokio_postgres::Row;
