@@ -16,6 +16,9 @@ async fn verified_after(damage: &str) -> (bool, String) {
         stage.database.execute(damage).await;
     }
     let verified = run(&stage.database.url(), &["verify"]).await;
+    // 3 says that something is damaged, other codes that nobody knows.
+    let code = verified.status.code();
+    assert!(matches!(code, Some(0 | 3)), "{code:?}: {}", text(&verified));
     (verified.status.success(), text(&verified))
 }
 
@@ -75,18 +78,7 @@ async fn verify_finds_a_large_object_without_an_owner() {
 
 #[tokio::test]
 async fn every_subcommand_has_a_short_help_with_an_example() {
-    let commands = [
-        "serve",
-        "bucket",
-        "user",
-        "key",
-        "gc",
-        "sweep",
-        "verify",
-        "doctor",
-        "migrate",
-        "check-config",
-    ];
+    let commands = ["serve", "gc", "sweep", "verify", "migrate", "check-config"];
     for command in commands {
         let help = lobgate(&[command, "--help"]).output().expect("run lobgate");
         let shown = text(&help);

@@ -68,9 +68,11 @@ impl Gateway {
                     .iter()
                     .find_map(|line| Some(line.strip_prefix(label)?.trim().to_owned()))
             };
-            if let (Some(endpoint), Some(admin)) = (printed("endpoint:"), printed("admin:")) {
+            if let (Some(endpoint), Some(admin)) =
+                (printed("endpoint:"), printed("admin:").or_else(|| printed("health:")))
+            {
                 self.endpoint = endpoint;
-                self.admin = admin;
+                self.admin = admin.trim_end_matches("/health/ready").to_owned();
                 return;
             }
             let ended = self.process.try_wait().expect("the gateway's state");
