@@ -1,10 +1,13 @@
 //! lobgate: an S3-compatible gateway whose only store is a stock PostgreSQL server.
 
+pub mod admin;
+pub mod auth;
 pub mod cli;
 pub mod config;
 pub mod db;
 pub mod embedded;
 pub mod gc;
+pub mod protocol;
 pub mod server;
 pub mod startup;
 pub mod storage;

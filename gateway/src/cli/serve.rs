@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::auth;
 use crate::config::Config;
 use crate::embedded::{EmbeddedCluster, EmbeddedOptions, RootCredentials};
 use crate::server::{self, BoundAddresses};
@@ -74,15 +75,16 @@ async fn serve_on(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let (ready, mut readiness) = oneshot::channel();
-    let greeting_config = Arc::clone(&config);
     let greeting_root = root.clone();
-    let mut server = std::pin::pin!(server::run(config, database_url, root, shutdown, ready));
+    let credentials =
+        auth::RootCredentials { access_key: root.access_key, secret_key: root.secret_key.expose().as_str().into() };
+    let mut server = std::pin::pin!(server::run(&config, &database_url, credentials, ready, shutdown));
     let is_ready = tokio::select! {
         ended = &mut server => return ended,
         addresses = &mut readiness => addresses,
     };
     if let Ok(addresses) = is_ready {
-        for text in greeting(&greeting_config, &greeting_root, addresses) {
+        for text in greeting(&config, &greeting_root, addresses) {
             output::line(&text)?;
         }
     }

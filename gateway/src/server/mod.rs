@@ -1,44 +1,183 @@
-//! TEMPORARY STUB of branch `ops`, only so that `cli/serve.rs` compiles and its start and stop can be tried:
-//! the real server replaces this file. It binds both addresses, reports them and serves nothing.
+//! The running gateway: sockets, limits and life time around the operations.
+//!
+//! [`run`] binds both addresses before it says that it is ready, so that a supervisor learns of a taken port at once. On
+//! shutdown readiness goes first, then the S3 socket, then the connections drain, and the admin address answers last.
+
+mod edge;
+mod error_body;
+mod host;
+mod idle_io;
+mod listener;
+mod request_body;
+mod request_id;
+mod response_body;
+mod s3_service;
+mod second_pass;
+mod sub_resources;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use crate::admin::{self, ReadyCheck};
+use crate::auth::{Owner, RootCredentials};
 use crate::config::Config;
-use crate::embedded::RootCredentials;
+use crate::gc::{self, GcOptions};
+use crate::protocol::Gateway;
+use crate::startup::{self, Schema};
+use crate::storage::{Lease, Storage};
 
-/// Addresses in use, with the real port where 0 was asked for.
-#[derive(Debug, Clone, Copy)]
-pub struct BoundAddresses {
-    /// The S3 endpoint.
+use edge::Edge;
+use host::Hosts;
+use listener::ConnectionLimits;
+
+/// What the server needs of the configuration.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Where S3 is served.
     pub listen: SocketAddr,
-    /// Health and metrics.
+    /// Where health and metrics are served.
+    pub admin_listen: SocketAddr,
+    /// The region that requests are signed for.
+    pub region: String,
+    /// Domains with buckets in front of them.
+    pub domains: Vec<String>,
+    /// Connections at a time; more wait to be accepted.
+    pub max_connections: usize,
+    /// Requests at a time; more are answered `SlowDown`.
+    pub max_requests: usize,
+    /// For the headers of a request to arrive.
+    pub header_read_timeout: Duration,
+    /// Between two pieces of a request's body.
+    pub body_idle_timeout: Duration,
+    /// Between two pieces of an answer that the client takes.
+    pub write_idle_timeout: Duration,
+    /// For requests under way to end on shutdown.
+    pub shutdown_grace: Duration,
+}
+
+/// Where the server listens, ports included.
+#[derive(Clone, Copy, Debug)]
+pub struct BoundAddresses {
+    /// Of S3.
+    pub listen: SocketAddr,
+    /// Of health and metrics.
     pub admin: SocketAddr,
 }
 
-/// Serves until `shutdown` is cancelled.
+/// Runs the gateway on a database until shutdown: opens the engine, keeps its lease, collects what was removed.
 ///
 /// # Errors
-/// An address can't be bound.
+/// Where the database cannot be used, or an address cannot be bound.
 pub async fn run(
-    config: Arc<Config>,
-    _database_url: String,
-    _root: RootCredentials,
-    shutdown: CancellationToken,
+    config: &Config,
+    database_url: &str,
+    root: RootCredentials,
     ready: oneshot::Sender<BoundAddresses>,
+    shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let (listen, admin) = (
-        TcpListener::bind(config.listen).await?,
-        TcpListener::bind(config.admin_listen).await?,
-    );
-    let _ = ready.send(BoundAddresses {
-        listen: listen.local_addr()?,
-        admin: admin.local_addr()?,
-    });
-    shutdown.cancelled().await;
-    Ok(())
+    let db = startup::open_database(config, database_url, Schema::Migrate).await?;
+    let lease = Lease::register(&db, config.gc.lease).await?;
+    let storage = Storage::new(db, startup::storage_options(config), lease.reads());
+    let background = TaskTracker::new();
+    // The lease outlives the requests: reads that drain on shutdown are still under it.
+    let served = CancellationToken::new();
+    gc::start(&storage, lease.clone(), gc_options(config), &background, &served);
+    let services = Services { storage: storage.clone(), database_is_up: ready_check(storage), root };
+    let outcome = serve(ServerSettings::from(config), services, ready, shutdown).await;
+    served.cancel();
+    background.close();
+    background.wait().await;
+    if let Err(error) = lease.end().await {
+        tracing::debug!(%error, "the lease runs out by itself");
+    }
+    outcome
+}
+
+fn ready_check(storage: Storage) -> ReadyCheck {
+    Arc::new(move || {
+        let asked = storage.clone();
+        Box::pin(async move { asked.ping().await.map_err(|e| e.to_string()) })
+    })
+}
+
+fn gc_options(config: &Config) -> GcOptions {
+    GcOptions {
+        interval: config.gc.interval,
+        lease: config.gc.lease,
+        batch: config.gc.batch,
+        upload_expiry: config.gc.upload_expiry,
+    }
+}
+
+impl From<&Config> for ServerSettings {
+    fn from(config: &Config) -> Self {
+        Self {
+            listen: config.listen,
+            admin_listen: config.admin_listen,
+            region: config.region.clone(),
+            domains: config.domains.clone(),
+            max_connections: config.server.max_connections,
+            max_requests: config.server.max_requests,
+            header_read_timeout: config.server.header_read_timeout,
+            body_idle_timeout: config.server.body_idle_timeout,
+            write_idle_timeout: config.server.write_idle_timeout,
+            shutdown_grace: config.server.shutdown_grace,
+        }
+    }
+}
+
+/// What the server serves.
+pub struct Services {
+    /// The engine.
+    pub storage: Storage,
+    /// Asks the database whether it is there.
+    pub database_is_up: ReadyCheck,
+    /// The key pair of root.
+    pub root: RootCredentials,
+}
+
+/// Serves an engine until shutdown.
+///
+/// # Errors
+/// Where an address cannot be bound.
+pub async fn serve(
+    settings: ServerSettings,
+    services: Services,
+    ready: oneshot::Sender<BoundAddresses>,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let listener = bind(settings.listen, "listen").await?;
+    let admin_listener = bind(settings.admin_listen, "admin-listen").await?;
+    let addresses = BoundAddresses { listen: listener.local_addr()?, admin: admin_listener.local_addr()? };
+
+    let hosts = Hosts::new(&settings.domains);
+    let gateway = Gateway::new(services.storage, settings.region.clone(), Owner::root());
+    let s3 = s3_service::build(&gateway, services.root, &settings.region, &hosts)?;
+    let edge = Edge::new(s3, hosts, settings.max_requests, settings.body_idle_timeout);
+    let limits = ConnectionLimits {
+        max_connections: settings.max_connections,
+        header_read_timeout: settings.header_read_timeout,
+        write_idle_timeout: settings.write_idle_timeout,
+        shutdown_grace: settings.shutdown_grace,
+    };
+
+    let admin_shutdown = CancellationToken::new();
+    let router = admin::router(admin::metrics_handle()?, services.database_is_up, shutdown.clone());
+    let admin = tokio::spawn(admin::serve(admin_listener, router, admin_shutdown.clone()));
+    // Whoever waits may have gone; the server runs all the same.
+    let _ = ready.send(addresses);
+    listener::run(listener, edge, limits, shutdown).await;
+    admin_shutdown.cancel();
+    admin.await.context("the admin server ends badly")?
+}
+
+async fn bind(address: SocketAddr, name: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("{name} address {address} cannot be bound"))
 }

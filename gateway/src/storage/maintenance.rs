@@ -26,6 +26,14 @@ pub enum ContentCheck {
 }
 
 impl Storage {
+    /// Asks the database for a sign of life.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn ping(&self) -> Result<()> {
+        Ok(inventory::ping(&self.db).await?)
+    }
+
     /// One round of the reaper, of at most `batch` contents; `None` where another is at work.
     ///
     /// # Errors

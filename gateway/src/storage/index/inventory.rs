@@ -7,6 +7,8 @@ use uuid::Uuid;
 use super::size_of;
 use crate::db::{Db, DbError, Statement, Tx};
 
+static PING: Statement = Statement { name: "ping", sql: "-- ping\nSELECT 1", types: &[] };
+
 static IDENTITY: Statement = Statement {
     name: "database_identity",
     sql: "-- database_identity
@@ -121,6 +123,11 @@ WHERE NOT EXISTS (SELECT 1 FROM lobgate.object o WHERE o.content_id = c.id)
   AND NOT EXISTS (SELECT 1 FROM lobgate.removed r WHERE r.content_id = c.id)",
     types: &[],
 };
+
+/// A sign of life.
+pub async fn ping(db: &Db) -> Result<(), DbError> {
+    db.read(&PING, &[]).await.map(drop)
+}
 
 /// Which database this is.
 pub async fn identity(db: &Db) -> Result<(String, String), DbError> {

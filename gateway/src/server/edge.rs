@@ -1,0 +1,218 @@
+//! The one HTTP service at the edge: everything around s3s that S3 does and s3s does not.
+//!
+//! A request gets its ids and its place (or `SlowDown`), is checked for what s3s would mistake, and goes to s3s with a
+//! body that cannot fall silent forever. A panic becomes 500. The answer gets its ids, a completed error document, or no
+//! body where HTTP forbids one; and carries the request's place until its last byte is out.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use s3s::service::S3Service;
+use s3s::{Body, HttpResponse, S3Error, S3Result, s3_error};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::auth::OperationSlot;
+use crate::protocol::{error, names};
+
+use super::error_body;
+use super::host::Hosts;
+use super::request_body::RequestBody;
+use super::request_id::RequestId;
+use super::response_body::{Exchange, ResponseBody};
+use super::sub_resources::{self, Level};
+
+const SERVER: HeaderValue = HeaderValue::from_static("lobgate");
+
+/// The service of every connection. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Edge(Arc<Inner>);
+
+struct Inner {
+    s3: S3Service,
+    hosts: Hosts,
+    /// One permit for each request under way.
+    places: Arc<Semaphore>,
+    body_idle_timeout: Duration,
+}
+
+/// What the edge remembers of a request while s3s has it.
+struct Envelope {
+    id: RequestId,
+    method: Method,
+    path: String,
+    operation: OperationSlot,
+    started: Instant,
+}
+
+impl Edge {
+    /// `max_requests` are served at a time.
+    pub(crate) fn new(s3: S3Service, hosts: Hosts, max_requests: usize, body_idle_timeout: Duration) -> Self {
+        let places = Arc::new(Semaphore::new(max_requests.min(Semaphore::MAX_PERMITS)));
+        Self(Arc::new(Inner { s3, hosts, places, body_idle_timeout }))
+    }
+
+    async fn handle(self, request: Request<Incoming>) -> Response<ResponseBody> {
+        let envelope = Envelope {
+            id: RequestId::new(),
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            operation: OperationSlot::default(),
+            started: Instant::now(),
+        };
+        let expects_continue = request.headers().contains_key(header::EXPECT);
+        let (mut parts, incoming) = request.into_parts();
+        let body = RequestBody::new(incoming, self.0.body_idle_timeout);
+
+        let permit = Arc::clone(&self.0.places).try_acquire_owned().ok();
+        let answer = match self.check(&parts, permit.as_ref()) {
+            Err(refusal) => refusal.to_http_response(),
+            Ok(()) => {
+                parts.extensions.insert(envelope.operation.clone());
+                Ok(self.call_s3(Request::from_parts(parts, Body::http_body(body.clone()))).await)
+            }
+        };
+        let answer = answer.unwrap_or_else(|_| bare_internal_error());
+        if answer.status().is_client_error() || answer.status().is_server_error() {
+            body.drain(expects_continue).await;
+        }
+        finish(answer, envelope, permit)
+    }
+
+    /// Refuses what must not reach s3s.
+    fn check(&self, parts: &http::request::Parts, permit: Option<&OwnedSemaphorePermit>) -> S3Result<()> {
+        if permit.is_none() {
+            return Err(error::slow_down());
+        }
+        if is_signature_v2(&parts.headers) {
+            return Err(s3_error!(
+                InvalidRequest,
+                "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
+            ));
+        }
+        let host = parts.headers.get(header::HOST).and_then(|v| v.to_str().ok());
+        let host = host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default();
+        let level = Level::of(parts.uri.path(), self.0.hosts.bucket(host).is_some());
+        sub_resources::check(&parts.method, level, parts.uri.query(), &parts.headers)
+    }
+
+    async fn call_s3(&self, request: Request<Body>) -> HttpResponse {
+        match AssertUnwindSafe(self.0.s3.call(request)).catch_unwind().await {
+            Ok(Ok(answer)) => return answer,
+            Ok(Err(error)) => tracing::error!(%error, "s3s fails"),
+            Err(_) => tracing::error!("an operation panics"),
+        }
+        error::internal().to_http_response().unwrap_or_else(|_: S3Error| bare_internal_error())
+    }
+}
+
+fn is_signature_v2(headers: &HeaderMap) -> bool {
+    headers.get(header::AUTHORIZATION).is_some_and(|v| v.as_bytes().starts_with(b"AWS "))
+}
+
+/// What is left to say when not even an error can be serialised.
+fn bare_internal_error() -> HttpResponse {
+    let mut answer = HttpResponse::new(Body::empty());
+    *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    answer
+}
+
+fn finish(answer: HttpResponse, envelope: Envelope, permit: Option<OwnedSemaphorePermit>) -> Response<ResponseBody> {
+    let (mut parts, body) = answer.into_parts();
+    let body = finish_body(body, &mut parts, &envelope);
+    envelope.id.write(&mut parts.headers);
+    parts.headers.insert(header::SERVER, SERVER);
+    let exchange = Exchange {
+        request_id: envelope.id.request_id,
+        method: envelope.method,
+        path: envelope.path,
+        operation: envelope.operation,
+        status: parts.status,
+        started: envelope.started,
+        permit,
+    };
+    Response::from_parts(parts, ResponseBody::new(body, exchange))
+}
+
+fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelope) -> Body {
+    let bodiless_status = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if bodiless_status {
+        // The length of a 304 would be that of the representation, which s3s does not know here.
+        parts.headers.remove(header::CONTENT_LENGTH);
+        parts.headers.remove(header::CONTENT_TYPE);
+    }
+    if bodiless_status || envelope.method == Method::HEAD {
+        parts.headers.remove(header::TRANSFER_ENCODING);
+        return Body::empty();
+    }
+    let is_error = parts.status.is_client_error() || parts.status.is_server_error();
+    let is_document = parts.headers.get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes() == b"application/xml");
+    // Documents of s3s are in memory; an object's content never is, whatever its type.
+    let Some(document) = body.bytes().filter(|_| is_document) else { return body };
+    let rewritten = if is_error {
+        error_body::complete(&document, &envelope.path, &envelope.id)
+    } else {
+        match names::resolve_marks(&document) {
+            Some(resolved) => resolved,
+            None => return body,
+        }
+    };
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Body::from(rewritten)
+}
+
+impl hyper::service::Service<Request<Incoming>> for Edge {
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let edge = self.clone();
+        Box::pin(async move { Ok(edge.handle(request).await) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn envelope(method: Method) -> Envelope {
+        Envelope {
+            id: RequestId::new(),
+            method,
+            path: "/bucket/key".to_owned(),
+            operation: OperationSlot::default(),
+            started: Instant::now(),
+        }
+    }
+
+    fn refusal() -> HttpResponse {
+        error::slow_down().to_http_response().unwrap_or_else(|_| bare_internal_error())
+    }
+
+    #[test]
+    fn errors_name_the_request() {
+        let envelope = envelope(Method::GET);
+        let request_id = envelope.id.request_id.clone();
+        let (mut parts, body) = refusal().into_parts();
+        let body = finish_body(body, &mut parts, &envelope);
+        let document = String::from_utf8_lossy(&body.bytes().unwrap_or_default()).into_owned();
+        assert!(document.contains("<Code>SlowDown</Code>") && document.contains("<Resource>/bucket/key</Resource>"));
+        assert!(document.contains(&format!("<RequestId>{request_id}</RequestId>")));
+        assert_eq!(parts.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(parts.headers.contains_key(header::RETRY_AFTER));
+    }
+
+    #[test]
+    fn an_answer_to_head_has_no_body() {
+        let (mut parts, body) = refusal().into_parts();
+        let body = finish_body(body, &mut parts, &envelope(Method::HEAD));
+        assert!(http_body::Body::is_end_stream(&body));
+    }
+}

@@ -1,0 +1,102 @@
+//! The body of a request, with a limit on silence and a way to read on after the answer is known.
+//!
+//! A client that is still sending when it is refused would see a reset connection instead of the reason. So the edge
+//! keeps a handle on the body and, before it sends an error, reads on for a bounded time and amount. A body of which
+//! nothing was asked (`Expect: 100-continue`) is left alone: that client waits and has sent nothing.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use s3s::StdError;
+use tokio::time::Sleep;
+
+use crate::protocol::error::BodyIdle;
+
+/// Most bytes read on behalf of an answer.
+const DRAIN_BYTES: u64 = 8 << 20;
+/// Longest time spent on it.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// A body that fails with [`BodyIdle`] when no byte arrives for as long as it allows. Clones share it.
+#[derive(Clone)]
+pub(super) struct RequestBody(Arc<Mutex<Shared>>);
+
+struct Shared {
+    incoming: Incoming,
+    idle_timeout: Duration,
+    /// Runs while the client is waited for.
+    idle: Option<Pin<Box<Sleep>>>,
+    polled: bool,
+    ended: bool,
+}
+
+impl RequestBody {
+    pub(super) fn new(incoming: Incoming, idle_timeout: Duration) -> Self {
+        let ended = incoming.is_end_stream();
+        Self(Arc::new(Mutex::new(Shared { incoming, idle_timeout, idle: None, polled: false, ended })))
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut Shared) -> R) -> R {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads on, so that the client comes to read its answer. `expects_continue`: it waits to be asked for the body.
+    pub(super) async fn drain(mut self, expects_continue: bool) {
+        let nothing_to_do = self.with(|s| s.ended || (expects_continue && !s.polled));
+        if nothing_to_do {
+            return;
+        }
+        let read_on = async {
+            let mut seen = 0_u64;
+            while seen < DRAIN_BYTES {
+                match self.frame().await {
+                    Some(Ok(frame)) => seen += frame.data_ref().map_or(0, |data| data.len() as u64),
+                    Some(Err(_)) | None => return,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(DRAIN_TIME, read_on).await;
+    }
+}
+
+impl Shared {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        self.polled = true;
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(next) = Pin::new(&mut self.incoming).poll_frame(cx) {
+            self.idle = None;
+            self.ended = !matches!(next, Some(Ok(_)));
+            return Poll::Ready(next.map(|frame| frame.map_err(StdError::from)));
+        }
+        let idle_timeout = self.idle_timeout;
+        let idle = self.idle.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle_timeout)));
+        ready!(idle.as_mut().poll(cx));
+        self.ended = true;
+        Poll::Ready(Some(Err(Box::new(BodyIdle))))
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        self.with(|shared| shared.poll(cx))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.with(|shared| shared.ended || shared.incoming.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.with(|shared| shared.incoming.size_hint())
+    }
+}

@@ -1,0 +1,72 @@
+//! s3s as this gateway wants it: limits, region, names, hosts, and the second pass for odd headers.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use s3s::config::{S3Config, StaticConfigProvider};
+use s3s::region::Region;
+use s3s::service::{S3Service, S3ServiceBuilder};
+
+use crate::auth::{Gate, RootAuth, RootCredentials};
+use crate::protocol::Gateway;
+
+use super::host::Hosts;
+use super::second_pass::SecondPass;
+
+/// Largest XML body: 1000 keys of 1024 bytes, every byte of them escaped, are below 7 MiB; 10,000 parts with their
+/// checksums below 4 MiB.
+const XML_BODY_BYTES: usize = 8 << 20;
+/// Largest chunk of an aws-chunked body, which s3s holds in memory. SDKs send at most 1 MiB.
+const CHUNK_BYTES: usize = 16 << 20;
+/// Largest body of one PutObject or UploadPart.
+const OBJECT_BYTES: u64 = 5 << 30;
+
+/// The S3 service: operations, authentication, gate.
+pub(super) fn build(
+    gateway: &Gateway,
+    root: RootCredentials,
+    region: &str,
+    hosts: &Hosts,
+) -> anyhow::Result<S3Service> {
+    let config = Arc::new(StaticConfigProvider::new(Arc::new(s3_config(region)?)));
+    let mut trusted = S3ServiceBuilder::new(gateway.clone());
+    trusted.set_config(Arc::clone(&config) as _);
+    trusted.set_host(hosts.clone());
+
+    let mut service = S3ServiceBuilder::new(gateway.clone());
+    service.set_config(config);
+    service.set_host(hosts.clone());
+    service.set_auth(RootAuth::new(root));
+    service.set_access(Gate);
+    service.set_route(SecondPass::new(trusted.build()));
+    Ok(service.build())
+}
+
+fn s3_config(region: &str) -> anyhow::Result<S3Config> {
+    let mut config = S3Config::default();
+    config.xml_max_body_size = XML_BODY_BYTES;
+    config.aws_chunked_stream_max_chunk_size = CHUNK_BYTES;
+    config.put_object_max_size = Some(OBJECT_BYTES);
+    config.expected_region = Some(Region::new(region.into()).context("the configured region is not a region name")?);
+    config.sig_v4_allowed_services = vec!["s3".to_owned()];
+    config.enable_sig_v2 = false;
+    // An `x-id` that does not fit is ignored, as S3 ignores it: the router decides by method, path and query.
+    config.operation_id_routing = false;
+    // Forms are refused at the edge; these bound what would be read of one.
+    config.allow_post_signature = false;
+    config.post_object_max_file_size = 0;
+    config.form_max_fields_size = 64 << 10;
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presigned_urls_live_at_most_seven_days() {
+        let config = s3_config("us-east-1").expect("config");
+        assert_eq!(config.presigned_url_max_expires_secs, 7 * 24 * 60 * 60);
+        assert!(s3_config("not a region").is_err());
+    }
+}

@@ -1,0 +1,209 @@
+//! Requests that must not reach s3s, because its router would take them for something else.
+//!
+//! s3s routes by the query keys that it knows and ignores the rest, so that `DELETE /bucket?acl` would delete the bucket.
+//! Here a key that names a sub-resource of S3 which this release does not have answers 501, a sub-resource with a method
+//! that S3 does not have for it answers 405, and a key that S3 does not know is ignored, as S3 ignores it.
+
+use http::{HeaderMap, Method, header};
+use percent_encoding::percent_decode_str;
+use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
+
+/// Sub-resources that S3 has and this release does not.
+const UNSUPPORTED: &[&str] = &[
+    "abac",
+    "accelerate",
+    "acl",
+    "analytics",
+    "annotation",
+    "annotationName",
+    "append",
+    "cors",
+    "encryption",
+    "intelligent-tiering",
+    "inventory",
+    "legal-hold",
+    "lifecycle",
+    "logging",
+    "metadataAnnotationTable",
+    "metadataConfiguration",
+    "metadataInventoryTable",
+    "metadataJournalTable",
+    "metadataTable",
+    "metrics",
+    "notification",
+    "object-lock",
+    "ownershipControls",
+    "policy",
+    "policyStatus",
+    "publicAccessBlock",
+    "renameObject",
+    "replication",
+    "requestPayment",
+    "restore",
+    "retention",
+    "select",
+    "select-type",
+    "session",
+    "tagging",
+    "torrent",
+    "versioning",
+    "versions",
+    "website",
+];
+
+/// What a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Root,
+    Bucket,
+    Object,
+}
+
+impl Level {
+    /// What a path names, below a bucket in the host or not.
+    pub(super) fn of(path: &str, bucket_in_host: bool) -> Self {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let (bucket, key) = if bucket_in_host { ("", path) } else { path.split_once('/').unwrap_or((path, "")) };
+        match (bucket_in_host || !bucket.is_empty(), key.is_empty()) {
+            (_, false) => Self::Object,
+            (true, true) => Self::Bucket,
+            (false, true) => Self::Root,
+        }
+    }
+}
+
+/// Sub-resources that this release has: where, and with which methods.
+fn supported(key: &str) -> Option<(Level, &'static [Method])> {
+    match key {
+        "delete" => Some((Level::Bucket, &[Method::POST])),
+        "location" => Some((Level::Bucket, &[Method::GET])),
+        "attributes" => Some((Level::Object, &[Method::GET])),
+        "uploadId" => Some((Level::Object, &[Method::GET, Method::PUT, Method::POST, Method::DELETE])),
+        _ => None,
+    }
+}
+
+/// Refuses what would be mistaken.
+pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers: &HeaderMap) -> S3Result<()> {
+    check_method(method, headers)?;
+    let keys: Vec<String> = keys(query.unwrap_or_default()).collect();
+    let has = |name: &str| keys.iter().any(|key| key == name);
+    if let Some(key) = keys.iter().find(|key| UNSUPPORTED.contains(&key.as_str())) {
+        return Err(not_implemented(format!("?{key}")));
+    }
+    for key in &keys {
+        let misplaced = match key.as_str() {
+            // The one key with two places.
+            "uploads" => !matches!((level, method), (Level::Bucket, &Method::GET) | (Level::Object, &Method::POST)),
+            key => supported(key).is_some_and(|(at, methods)| at != level || !methods.contains(method)),
+        };
+        if misplaced {
+            return Err(method_not_allowed());
+        }
+    }
+    match (method, level) {
+        (&Method::PUT | &Method::POST | &Method::DELETE | &Method::HEAD, Level::Root) => Err(method_not_allowed()),
+        (&Method::POST, _) if is_form(headers) => Err(not_implemented("POST object by form".to_owned())),
+        (&Method::POST, Level::Bucket) if !has("delete") => Err(method_not_allowed()),
+        (&Method::POST, Level::Object) if !has("uploads") && !has("uploadId") => Err(method_not_allowed()),
+        (&Method::PUT, Level::Object) if has("uploadId") != has("partNumber") => {
+            Err(s3_error!(InvalidArgument, "uploadId and partNumber must be given together"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_method(method: &Method, headers: &HeaderMap) -> S3Result<()> {
+    match *method {
+        Method::GET | Method::HEAD | Method::PUT | Method::POST | Method::DELETE => Ok(()),
+        Method::OPTIONS if headers.contains_key(header::ORIGIN) => Err(crate::protocol::error::custom(
+            "AccessForbidden",
+            http::StatusCode::FORBIDDEN,
+            "CORSResponse: CORS is not enabled for this bucket.",
+        )),
+        Method::OPTIONS => {
+            let message = "Insufficient information. Origin request header needed.";
+            Err(crate::protocol::error::custom("BadRequest", http::StatusCode::BAD_REQUEST, message))
+        }
+        _ => Err(method_not_allowed()),
+    }
+}
+
+/// The decoded keys of a query.
+fn keys(query: &str) -> impl Iterator<Item = String> + '_ {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let key = pair.split('=').next().unwrap_or_default().replace('+', " ");
+        percent_decode_str(&key).decode_utf8_lossy().into_owned()
+    })
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    content_type.trim_start().to_ascii_lowercase().starts_with("multipart/form-data")
+}
+
+fn not_implemented(what: String) -> S3Error {
+    S3Error::with_message(
+        S3ErrorCode::NotImplemented,
+        format!("The request implies functionality that is not implemented: {what}"),
+    )
+}
+
+fn method_not_allowed() -> S3Error {
+    s3_error!(MethodNotAllowed, "The specified method is not allowed against this resource.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn code(method: Method, path: &str, query: &str) -> String {
+        let outcome = check(&method, Level::of(path, false), Some(query), &HeaderMap::new());
+        outcome.map_or_else(|e| e.code().as_str().to_owned(), |()| "ok".to_owned())
+    }
+
+    #[test]
+    fn levels_follow_the_addressing_style() {
+        assert_eq!(Level::of("/", false), Level::Root);
+        assert_eq!(Level::of("/bucket", false), Level::Bucket);
+        assert_eq!(Level::of("/bucket/", false), Level::Bucket);
+        assert_eq!(Level::of("/bucket//", false), Level::Object);
+        assert_eq!(Level::of("/", true), Level::Bucket);
+        assert_eq!(Level::of("/key", true), Level::Object);
+    }
+
+    #[test]
+    fn sub_resources_are_never_mistaken_for_what_they_belong_to() {
+        for key in UNSUPPORTED {
+            for (method, path) in [(Method::DELETE, "/b"), (Method::PUT, "/b/k"), (Method::GET, "/b")] {
+                assert_eq!(code(method, path, key), "NotImplemented", "{key}");
+            }
+        }
+        assert_eq!(code(Method::DELETE, "/b", "%61cl="), "NotImplemented");
+        assert_eq!(code(Method::DELETE, "/b/k", "uploads"), "MethodNotAllowed");
+        assert_eq!(code(Method::PUT, "/b/k", "delete"), "MethodNotAllowed");
+        assert_eq!(code(Method::PUT, "/b/k", "uploadId=x"), "InvalidArgument");
+        assert_eq!(code(Method::PUT, "/b/k", "partNumber=1"), "InvalidArgument");
+        assert_eq!(code(Method::POST, "/b/k", ""), "MethodNotAllowed");
+        assert_eq!(code(Method::PATCH, "/b/k", ""), "MethodNotAllowed");
+        assert_eq!(code(Method::OPTIONS, "/b/k", ""), "BadRequest");
+    }
+
+    #[test]
+    fn what_s3_does_not_know_is_ignored() {
+        assert_eq!(code(Method::PUT, "/b/k", "x-id=PutObject&colour=red"), "ok");
+        assert_eq!(code(Method::GET, "/b", "list-type=2&prefix=acl&delimiter=%2F"), "ok");
+        assert_eq!(code(Method::GET, "/b/k", "partNumber=1&response-expires=x"), "ok");
+        assert_eq!(code(Method::PUT, "/b/k", "partNumber=1&uploadId=x"), "ok");
+        assert_eq!(code(Method::GET, "/b", "uploads"), "ok");
+        assert_eq!(code(Method::POST, "/b", "delete"), "ok");
+    }
+
+    proptest! {
+        #[test]
+        fn checking_never_panics(path in "/.{0,40}", query in ".{0,60}", in_host: bool) {
+            let _ = check(&Method::PUT, Level::of(&path, in_host), Some(&query), &HeaderMap::new());
+        }
+    }
+}
