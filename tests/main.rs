@@ -1,1 +1,39 @@
-fn main() {}
+//! The integration tests: the built `lobgate` binary, over HTTP, on a real PostgreSQL.
+//!
+//! Every test has a database of its own and starts the gateways it needs, so all of them run in parallel. Nothing is
+//! mocked, and nothing waits by sleeping: what takes time is asked for until it holds or a deadline passes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    clippy::print_stderr
+)]
+#![allow(missing_docs, reason = "tests are sentences")]
+
+mod harness;
+
+mod auth;
+mod buckets;
+mod checksums;
+mod cli;
+mod clients;
+mod conditions;
+mod copying;
+mod crash;
+mod errors;
+mod gc;
+mod keys;
+mod layering;
+mod listing;
+mod listing_model;
+mod metadata;
+mod migrations;
+mod multipart;
+mod multipart_listing;
+mod objects;
+mod outage;
+mod part_checksums;
+mod pooler;
+mod ranges;
+mod removal;
+mod streaming;
