@@ -9,10 +9,7 @@ use crate::harness::server::{run, text};
 use crate::harness::{Database, Gateway, RawRequest, Stage, bytes, client, eventually, path};
 use crate::multipart;
 
-const SETTINGS: &[(&str, &str)] = &[
-    ("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"),
-    ("LOBGATE_GC_INTERVAL", "100ms"),
-];
+const SETTINGS: &[(&str, &str)] = &[("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"), ("LOBGATE_GC_INTERVAL", "100ms")];
 
 async fn assert_verified(database: &Database) {
     let verified = run(&database.url(), &["verify"]).await;
@@ -21,15 +18,8 @@ async fn assert_verified(database: &Database) {
 }
 
 fn body_of(key: &str) -> Vec<u8> {
-    let number: u64 = key
-        .rsplit('-')
-        .next()
-        .and_then(|number| number.parse().ok())
-        .expect("a numbered key");
-    bytes(
-        number,
-        [100, 3000, 100_000, 400_000][usize::try_from(number % 4).unwrap()],
-    )
+    let number: u64 = key.rsplit('-').next().and_then(|number| number.parse().ok()).expect("a numbered key");
+    bytes(number, [100, 3000, 100_000, 400_000][usize::try_from(number % 4).unwrap()])
 }
 
 /// Puts objects one after the other, until one fails, and returns the keys that were acknowledged.
@@ -38,11 +28,7 @@ async fn put_until_failure(endpoint: String, name: String) -> Vec<String> {
     let s3 = client::sdk(&endpoint);
     for number in 0.. {
         let key = format!("{name}-{number}");
-        let put = s3
-            .put_object()
-            .bucket("bucket")
-            .key(&key)
-            .body(client::body(&body_of(&key)));
+        let put = s3.put_object().bucket("bucket").key(&key).body(client::body(&body_of(&key)));
         if put.send().await.is_err() {
             break;
         }
@@ -57,9 +43,8 @@ async fn write_until<F: Future<Output = ()>>(
     database: &Database,
     crash: impl FnOnce() -> F,
 ) -> Vec<String> {
-    let writers: Vec<_> = (0..4)
-        .map(|name| tokio::spawn(put_until_failure(endpoint.to_owned(), name.to_string())))
-        .collect();
+    let writers: Vec<_> =
+        (0..4).map(|name| tokio::spawn(put_until_failure(endpoint.to_owned(), name.to_string()))).collect();
     eventually("some objects are stored", || async {
         database.count("SELECT count(*) FROM lobgate.object").await >= 20
     })
@@ -83,11 +68,7 @@ async fn assert_all_there(endpoint: &str, acknowledged: &[String]) {
 
 #[tokio::test]
 async fn a_gateway_killed_in_the_middle_of_uploads_loses_nothing_acknowledged_and_leaves_nothing_else() {
-    let Stage {
-        mut gateway,
-        database,
-        s3: _s3,
-    } = Stage::with(SETTINGS).await;
+    let Stage { mut gateway, database, s3: _s3 } = Stage::with(SETTINGS).await;
     let endpoint = gateway.endpoint.clone();
     let mut halves = Vec::new();
     for size in [10_000, 100_000, 900_000] {
@@ -117,9 +98,7 @@ async fn a_multipart_upload_goes_on_after_the_gateway_was_killed() {
     stage.s3 = client::sdk(&stage.gateway.endpoint);
     multipart::part(&stage, "k", &id, 2, &parts[1]).await;
     let etags = parts.each_ref().map(|part| crate::harness::md5_hex(part));
-    let done = multipart::complete(&stage, "k", &id, &[(1, &etags[0]), (2, &etags[1])])
-        .send()
-        .await;
+    let done = multipart::complete(&stage, "k", &id, &[(1, &etags[0]), (2, &etags[1])]).send().await;
     assert_eq!(done.status, 200, "{}", done.text());
     assert!(stage.get("k").await == parts.concat());
     assert_verified(&stage.database).await;
@@ -135,10 +114,7 @@ async fn a_backend_terminated_in_the_middle_of_a_write_leaves_nothing_and_the_ga
         "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND backend_xid IS NOT NULL",
         stage.database.name
     );
-    eventually("the upload is being written", || async {
-        stage.database.count(&writing).await > 0
-    })
-    .await;
+    eventually("the upload is being written", || async { stage.database.count(&writing).await > 0 }).await;
     let terminate = format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()",
         stage.database.name
@@ -153,35 +129,25 @@ async fn a_backend_terminated_in_the_middle_of_a_write_leaves_nothing_and_the_ga
     })
     .await;
     stage.database.execute(&terminate).await;
-    assert_eq!(
-        stage.get("next").await,
-        b"x",
-        "a dead pooled connection is not the client's problem"
-    );
+    assert_eq!(stage.get("next").await, b"x", "a dead pooled connection is not the client's problem");
     assert_verified(&stage.database).await;
 }
 
 #[tokio::test]
 async fn a_server_killed_at_full_load_recovers_everything_acknowledged() {
-    let cluster = tokio::task::spawn_blocking(|| Cluster::start(true))
-        .await
-        .expect("a durable cluster");
+    let cluster = tokio::task::spawn_blocking(|| Cluster::start(true)).await.expect("a durable cluster");
     let database = Database::create_on(Arc::clone(&cluster)).await;
     let gateway = Gateway::start(&database.url(), SETTINGS).await;
     let s3 = client::sdk(&gateway.endpoint);
     s3.create_bucket().bucket("bucket").send().await.expect("a bucket");
     let killed = Arc::clone(&cluster);
     let acknowledged = write_until(&gateway.endpoint, &database, || async move {
-        tokio::task::spawn_blocking(move || killed.kill_9())
-            .await
-            .expect("kill the server");
+        tokio::task::spawn_blocking(move || killed.kill_9()).await.expect("kill the server");
     })
     .await;
     let down = RawRequest::new(&gateway.endpoint, "GET", &path("0-0")).send().await;
     assert!(matches!(down.status, 500 | 503), "{} {}", down.status, down.text());
-    tokio::task::spawn_blocking(move || cluster.restart())
-        .await
-        .expect("restart the server");
+    tokio::task::spawn_blocking(move || cluster.restart()).await.expect("restart the server");
     eventually("the gateway finds the server again", || async {
         RawRequest::new(&gateway.endpoint, "GET", "/bucket").send().await.status == 200
     })

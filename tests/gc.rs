@@ -10,20 +10,12 @@ async fn strays(database: &Database, count: u32) -> Vec<u32> {
     let config: tokio_postgres::Config = database.url().parse().expect("a URL");
     let client = crate::harness::database::connect(&config).await;
     let query = "SELECT lo_from_bytea(0, 'stray') FROM generate_series(1, $1::bigint)";
-    let rows = client
-        .query(query, &[&i64::from(count)])
-        .await
-        .expect("stray large objects");
+    let rows = client.query(query, &[&i64::from(count)]).await.expect("stray large objects");
     rows.iter().map(|row| row.get(0)).collect()
 }
 
 async fn exists(database: &Database, oid: u32) -> bool {
-    database
-        .count(&format!(
-            "SELECT count(*) FROM pg_largeobject_metadata WHERE oid = {oid}"
-        ))
-        .await
-        == 1
+    database.count(&format!("SELECT count(*) FROM pg_largeobject_metadata WHERE oid = {oid}")).await == 1
 }
 
 fn report() -> (tempfile::TempDir, String) {
@@ -38,17 +30,12 @@ async fn an_abandoned_upload_expires_and_its_parts_are_reclaimed() {
     let id = multipart::create(&stage, "k").await;
     multipart::part(&stage, "k", &id, 1, &bytes(1, 100_000)).await;
     stage.put("kept", b"x").await;
-    stage
-        .database
-        .execute("UPDATE lobgate.upload SET initiated_at = initiated_at - interval '8 days'")
-        .await;
+    stage.database.execute("UPDATE lobgate.upload SET initiated_at = initiated_at - interval '8 days'").await;
     eventually("the upload is gone", || async {
         stage.database.count("SELECT count(*) FROM lobgate.upload").await == 0
     })
     .await;
-    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(&bytes(1, 100_000)))])
-        .send()
-        .await;
+    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(&bytes(1, 100_000)))]).send().await;
     assert_eq!(done.refusal(), (404, "NoSuchUpload".to_owned()));
     assert_eq!(stage.get("kept").await, b"x");
     stage.delete("kept").await;
@@ -65,9 +52,7 @@ async fn an_upload_that_is_young_enough_is_left_alone() {
     stage.put("passing", &bytes(1, 100_000)).await;
     stage.delete("passing").await;
     until_reclaimed(&stage.database).await;
-    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(b"part"))])
-        .send()
-        .await;
+    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(b"part"))]).send().await;
     assert_eq!(done.status, 200);
 }
 

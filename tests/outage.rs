@@ -19,11 +19,7 @@ impl Scene {
         let gateway = Gateway::start(&proxy.url(&database.name), SETTINGS).await;
         let s3 = client::sdk(&gateway.endpoint);
         s3.create_bucket().bucket(BUCKET).send().await.expect("a bucket");
-        Self {
-            gateway,
-            proxy,
-            database,
-        }
+        Self { gateway, proxy, database }
     }
 
     fn request(&self, method: &str, target: &str) -> RawRequest {
@@ -34,14 +30,8 @@ impl Scene {
 #[tokio::test]
 async fn a_put_whose_commit_was_never_answered_says_the_truth() {
     let scene = Scene::start().await;
-    for (number, (size, statement)) in [
-        (600_000, "COMMIT"),
-        (100, "put_object"),
-        (100_000, "put_object"),
-        (600_000, "COMMIT"),
-    ]
-    .into_iter()
-    .enumerate()
+    for (number, (size, statement)) in
+        [(600_000, "COMMIT"), (100, "put_object"), (100_000, "put_object"), (600_000, "COMMIT")].into_iter().enumerate()
     {
         let key = format!("k{number}");
         // Statements prepared earlier carry no text: on fresh connections they do.
@@ -56,12 +46,7 @@ async fn a_put_whose_commit_was_never_answered_says_the_truth() {
             other => panic!("{key}: {other} {}", put.text()),
         }
         if scene.proxy.has_lost() && statement == "COMMIT" {
-            assert_eq!(
-                put.status,
-                200,
-                "{key}: a lost COMMIT is settled by reading back: {}",
-                put.text()
-            );
+            assert_eq!(put.status, 200, "{key}: a lost COMMIT is settled by reading back: {}", put.text());
         }
     }
     assert_consistent(&scene.database).await;
@@ -83,53 +68,30 @@ async fn connections_cut_between_requests_are_not_the_client_s_problem() {
 async fn a_read_cut_in_the_middle_is_finished_or_visibly_broken() {
     let scene = Scene::start().await;
     let data = bytes(1, 24 << 20);
-    let put = scene
-        .request("PUT", &path("k"))
-        .payload_hash("UNSIGNED-PAYLOAD")
-        .body(&data)
-        .send()
-        .await;
+    let put = scene.request("PUT", &path("k")).payload_hash("UNSIGNED-PAYLOAD").body(&data).send().await;
     assert_eq!(put.status, 200, "{}", put.text());
     let mut connection = scene.request("GET", &path("k")).open().await;
     assert_eq!(connection.read_head().await.status, 200);
     let mut got = connection.read_some(100_000).await;
     scene.proxy.cut();
     got.extend(connection.read_some(data.len() - got.len()).await);
-    assert!(
-        got == data[..got.len()],
-        "no byte is wrong; {} of {} came",
-        got.len(),
-        data.len()
-    );
+    assert!(got == data[..got.len()], "no byte is wrong; {} of {} came", got.len(), data.len());
 }
 
 #[tokio::test]
 async fn without_a_database_requests_are_refused_as_unavailable_and_come_back() {
     let scene = Scene::start().await;
     assert_eq!(scene.request("PUT", &path("k")).body("x").send().await.status, 200);
-    let ready = async || {
-        RawRequest::new(&scene.gateway.admin, "GET", "/health/ready")
-            .anonymous()
-            .send()
-            .await
-            .status
-    };
+    let ready = async || RawRequest::new(&scene.gateway.admin, "GET", "/health/ready").anonymous().send().await.status;
     assert_eq!(ready().await, 200);
     scene.proxy.refuse();
     for (method, body) in [("GET", ""), ("PUT", "y"), ("DELETE", "")] {
         let reply = scene.request(method, &path("k")).body(body).send().await;
         assert_eq!(reply.status, 503, "{method}: {}", reply.text());
-        assert!(
-            matches!(reply.xml("Code").as_deref(), Some("ServiceUnavailable" | "SlowDown")),
-            "{}",
-            reply.text()
-        );
+        assert!(matches!(reply.xml("Code").as_deref(), Some("ServiceUnavailable" | "SlowDown")), "{}", reply.text());
     }
     eventually("the gateway is not ready", || async { ready().await == 503 }).await;
-    let live = RawRequest::new(&scene.gateway.admin, "GET", "/health/live")
-        .anonymous()
-        .send()
-        .await;
+    let live = RawRequest::new(&scene.gateway.admin, "GET", "/health/live").anonymous().send().await;
     assert_eq!(live.status, 200, "it is alive all the same");
     scene.proxy.restore();
     eventually("the gateway is ready again", || async { ready().await == 200 }).await;
@@ -144,19 +106,11 @@ async fn a_stalled_database_delays_requests_but_wedges_nothing() {
     scene.proxy.stall(false, true);
     let request = scene.request("GET", &path("k"));
     let waiting = tokio::spawn(async move { request.send().await });
-    let connected = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}'",
-        scene.database.name
-    );
-    eventually("the database is connected to", || async {
-        scene.database.count(&connected).await > 1
-    })
-    .await;
+    let connected = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{}'", scene.database.name);
+    eventually("the database is connected to", || async { scene.database.count(&connected).await > 1 }).await;
     scene.proxy.restore();
     let reply = waiting.await.expect("the waiting request");
     assert!(matches!(reply.status, 200 | 503), "{}", reply.text());
-    eventually("requests succeed again", || async {
-        scene.request("GET", &path("k")).send().await.text() == "x"
-    })
-    .await;
+    eventually("requests succeed again", || async { scene.request("GET", &path("k")).send().await.text() == "x" })
+        .await;
 }

@@ -49,13 +49,7 @@ impl Gateway {
         let log = Arc::new(Mutex::new(Vec::new()));
         collect(process.stdout.take().expect("a piped stdout"), &log);
         collect(process.stderr.take().expect("a piped stderr"), &log);
-        Self {
-            process,
-            reaped: false,
-            log,
-            endpoint: String::new(),
-            admin: String::new(),
-        }
+        Self { process, reaped: false, log, endpoint: String::new(), admin: String::new() }
     }
 
     /// Waits until the gateway has printed its addresses.
@@ -63,11 +57,7 @@ impl Gateway {
         let started = Instant::now();
         loop {
             let lines = self.log.lock().expect("the log").clone();
-            let printed = |label: &str| {
-                lines
-                    .iter()
-                    .find_map(|line| Some(line.strip_prefix(label)?.trim().to_owned()))
-            };
+            let printed = |label: &str| lines.iter().find_map(|line| Some(line.strip_prefix(label)?.trim().to_owned()));
             if let (Some(endpoint), Some(admin)) =
                 (printed("endpoint:"), printed("admin:").or_else(|| printed("health:")))
             {
@@ -77,11 +67,7 @@ impl Gateway {
             }
             let ended = self.process.try_wait().expect("the gateway's state");
             assert!(ended.is_none(), "the gateway ended ({ended:?}):\n{}", self.log());
-            assert!(
-                started.elapsed() < DEADLINE,
-                "the gateway printed no addresses:\n{}",
-                self.log()
-            );
+            assert!(started.elapsed() < DEADLINE, "the gateway printed no addresses:\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -93,11 +79,7 @@ impl Gateway {
 
     /// The port of the S3 API.
     pub(crate) fn port(&self) -> u16 {
-        self.endpoint
-            .rsplit(':')
-            .next()
-            .and_then(|port| port.parse().ok())
-            .expect("a port in the endpoint")
+        self.endpoint.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port in the endpoint")
     }
 
     /// SIGKILL: no chance to clean up.
@@ -161,9 +143,7 @@ pub(crate) fn lobgate(arguments: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
-    command
-        .env("LOBGATE_ROOT_ACCESS_KEY", ACCESS_KEY)
-        .env("LOBGATE_ROOT_SECRET_KEY", SECRET_KEY);
+    command.env("LOBGATE_ROOT_ACCESS_KEY", ACCESS_KEY).env("LOBGATE_ROOT_SECRET_KEY", SECRET_KEY);
     command.args(arguments);
     command
 }
@@ -178,11 +158,7 @@ pub(crate) async fn run(database_url: &str, arguments: &[&str]) -> Output {
 
 /// Both streams of a finished command, for messages and searches.
 pub(crate) fn text(output: &Output) -> String {
-    format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 fn collect(stream: impl Read + Send + 'static, log: &Arc<Mutex<Vec<String>>>) {
