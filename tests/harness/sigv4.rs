@@ -29,7 +29,7 @@ impl Signer {
         let headers = sorted(request.headers);
         let canonical_headers: String = headers
             .iter()
-            .map(|(name, value)| format!("{name}:{}\n", value.trim()))
+            .map(|(name, value)| format!("{name}:{}\n", collapsed(value)))
             .collect();
         let canonical = format!(
             "{}\n{}\n{}\n{canonical_headers}\n{}\n{}",
@@ -103,6 +103,15 @@ fn sorted(headers: &[(String, String)]) -> Vec<(String, String)> {
         .collect();
     headers.sort();
     headers
+}
+
+/// Without outer spaces, and inner ones made one: as values are signed.
+fn collapsed(value: &str) -> String {
+    value
+        .split(' ')
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn canonical_query(query: &str) -> String {
