@@ -20,10 +20,7 @@ pub struct DatabaseHandle {
 /// # Errors
 /// There is no data in `data_dir`, or its server can't be used.
 pub async fn resolve(config: &Config) -> Result<DatabaseHandle, EmbeddedError> {
-    let options = EmbeddedOptions {
-        create: false,
-        ..EmbeddedOptions::from(config)
-    };
+    let options = EmbeddedOptions { create: false, ..EmbeddedOptions::from(config) };
     open(config, &options).await
 }
 
@@ -37,16 +34,10 @@ pub async fn resolve_or_create(config: &Config) -> Result<DatabaseHandle, Embedd
 
 async fn open(config: &Config, options: &EmbeddedOptions) -> Result<DatabaseHandle, EmbeddedError> {
     if let Some(url) = &config.database_url {
-        return Ok(DatabaseHandle {
-            url: url.expose().clone(),
-            guard: None,
-        });
+        return Ok(DatabaseHandle { url: url.expose().clone(), guard: None });
     }
     let attached = EmbeddedCluster::attach_or_start(&config.data_dir, options).await?;
-    Ok(DatabaseHandle {
-        url: attached.url().to_owned(),
-        guard: Some(attached),
-    })
+    Ok(DatabaseHandle { url: attached.url().to_owned(), guard: Some(attached) })
 }
 
 impl DatabaseHandle {

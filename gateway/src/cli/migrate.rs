@@ -47,7 +47,11 @@ async fn status(config: &Config, url: &str) -> anyhow::Result<()> {
             output::line(&format!("{label}: {migration}"))?;
         }
     }
-    output::line(if state.pending.is_empty() { "the schema is up to date" } else { "lobgate migrate up applies what is pending" })?;
+    output::line(if state.pending.is_empty() {
+        "the schema is up to date"
+    } else {
+        "lobgate migrate up applies what is pending"
+    })?;
     Ok(())
 }
 

@@ -37,11 +37,7 @@ const WIND_DOWN: Duration = Duration::from_secs(5);
 
 /// An S3 endpoint whose only store is a PostgreSQL server
 #[derive(Debug, Parser)]
-#[command(
-    name = "lobgate",
-    version,
-    after_help = "Example:\n  lobgate serve --data-dir ./lobgate-data"
-)]
+#[command(name = "lobgate", version, after_help = "Example:\n  lobgate serve --data-dir ./lobgate-data")]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

@@ -94,10 +94,7 @@ async fn serve_on(
 /// What a newcomer needs: where, with which keys, and a first command that works as it stands.
 fn greeting(config: &Config, root: &RootCredentials, addresses: BoundAddresses) -> Vec<String> {
     let endpoint = format!("http://{}", reachable(addresses.listen));
-    let mut lines = vec![
-        format!("endpoint:   {endpoint}"),
-        format!("access key: {}", root.access_key),
-    ];
+    let mut lines = vec![format!("endpoint:   {endpoint}"), format!("access key: {}", root.access_key)];
     // A configured secret is the operator's own: it isn't repeated.
     let secret = if root.generated {
         lines.push(format!("secret key: {}", root.secret_key.expose()));
@@ -105,15 +102,9 @@ fn greeting(config: &Config, root: &RootCredentials, addresses: BoundAddresses) 
     } else {
         "\"$LOBGATE_ROOT_SECRET_KEY\"".to_owned()
     };
-    lines.push(format!(
-        "health:     http://{}/health/ready",
-        reachable(addresses.admin)
-    ));
-    let region = if config.region == "us-east-1" {
-        String::new()
-    } else {
-        format!("AWS_DEFAULT_REGION={} ", config.region)
-    };
+    lines.push(format!("health:     http://{}/health/ready", reachable(addresses.admin)));
+    let region =
+        if config.region == "us-east-1" { String::new() } else { format!("AWS_DEFAULT_REGION={} ", config.region) };
     lines.push(format!(
         "try:        {region}AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={secret} aws --endpoint-url {endpoint} s3 mb s3://first-bucket",
         root.access_key
@@ -138,31 +129,17 @@ mod tests {
     use super::*;
 
     fn addresses() -> BoundAddresses {
-        BoundAddresses {
-            listen: ([0, 0, 0, 0], 9000).into(),
-            admin: ([127, 0, 0, 1], 9001).into(),
-        }
+        BoundAddresses { listen: ([0, 0, 0, 0], 9000).into(), admin: ([127, 0, 0, 1], 9001).into() }
     }
 
     fn root(generated: bool) -> RootCredentials {
-        RootCredentials {
-            access_key: "AK".to_owned(),
-            secret_key: Secret::new("hush".to_owned()),
-            generated,
-        }
+        RootCredentials { access_key: "AK".to_owned(), secret_key: Secret::new("hush".to_owned()), generated }
     }
 
     #[test]
     fn greeting_shows_a_generated_secret_and_a_command_that_works() {
         let lines = greeting(&Config::default(), &root(true), addresses());
-        assert_eq!(
-            lines[..3],
-            [
-                "endpoint:   http://127.0.0.1:9000",
-                "access key: AK",
-                "secret key: hush"
-            ]
-        );
+        assert_eq!(lines[..3], ["endpoint:   http://127.0.0.1:9000", "access key: AK", "secret key: hush"]);
         assert!(lines[4].ends_with(
             "AWS_ACCESS_KEY_ID=AK AWS_SECRET_ACCESS_KEY=hush aws --endpoint-url http://127.0.0.1:9000 s3 mb s3://first-bucket"
         ));

@@ -18,10 +18,6 @@ pub struct AuthConfig {
 
 impl AuthConfig {
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        require(
-            !self.sigv2,
-            "auth.sigv2",
-            "must be false: signature version 2 is not supported yet",
-        )
+        require(!self.sigv2, "auth.sigv2", "must be false: signature version 2 is not supported yet")
     }
 }

@@ -70,21 +70,9 @@ impl DatabaseConfig {
         const DAY: Duration = Duration::from_secs(86_400);
         require_range("database.pool_size", self.pool_size, 1..=1000)?;
         require_range("database.writer_pool_size", self.writer_pool_size, 1..=1000)?;
-        require_duration(
-            "database.pool_wait_timeout",
-            self.pool_wait_timeout,
-            SHORT..=TEN_MINUTES,
-        )?;
+        require_duration("database.pool_wait_timeout", self.pool_wait_timeout, SHORT..=TEN_MINUTES)?;
         require_duration("database.connect_timeout", self.connect_timeout, SHORT..=TEN_MINUTES)?;
-        require_duration(
-            "database.statement_timeout",
-            self.statement_timeout,
-            Duration::from_secs(1)..=DAY,
-        )?;
-        require_duration(
-            "database.max_connection_age",
-            self.max_connection_age,
-            Duration::from_secs(60)..=7 * DAY,
-        )
+        require_duration("database.statement_timeout", self.statement_timeout, Duration::from_secs(1)..=DAY)?;
+        require_duration("database.max_connection_age", self.max_connection_age, Duration::from_secs(60)..=7 * DAY)
     }
 }

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ConfigError {
     /// The named file can't be read.
-    #[error("the configuration file {} can't be read ({source}): check --config or LOBGATE_CONFIG", path.display())]
+    #[error("the configuration file {} can't be read ({reason}): check --config or LOBGATE_CONFIG", path.display())]
     Unreadable {
         /// The file as it was named.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// The file is no TOML.
     #[error("{origin} is not valid TOML: {detail}")]
@@ -70,7 +70,5 @@ pub enum ConfigError {
 }
 
 fn hint(suggestion: Option<&str>) -> String {
-    suggestion
-        .map(|name| format!(" (did you mean `{name}`?)"))
-        .unwrap_or_default()
+    suggestion.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }

@@ -43,17 +43,9 @@ impl GcConfig {
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         const HOUR: Duration = Duration::from_secs(3600);
         const YEAR: Duration = Duration::from_secs(365 * 86_400);
-        require_duration(
-            "gc.interval",
-            self.interval,
-            Duration::from_millis(100)..=Duration::from_secs(600),
-        )?;
+        require_duration("gc.interval", self.interval, Duration::from_millis(100)..=Duration::from_secs(600))?;
         require_duration("gc.lease", self.lease, Duration::from_millis(300)..=HOUR)?;
-        require(
-            self.lease >= 3 * self.interval,
-            "gc.lease",
-            "must be at least three times gc.interval",
-        )?;
+        require(self.lease >= 3 * self.interval, "gc.lease", "must be at least three times gc.interval")?;
         require_range("gc.batch", self.batch, 1..=1000)?;
         require_duration("gc.upload_expiry", self.upload_expiry, Duration::from_secs(60)..=YEAR)
     }

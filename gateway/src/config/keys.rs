@@ -99,10 +99,7 @@ pub(super) fn value_of(kind: Kind, text: &str) -> Value {
 pub(super) fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let budget = (wrong.len() / 4).clamp(1, 4);
     let scored = known.map(|name| (edit_distance(wrong, name), name));
-    scored
-        .filter(|(distance, _)| *distance <= budget)
-        .min()
-        .map(|(_, name)| name.to_owned())
+    scored.filter(|(distance, _)| *distance <= budget).min().map(|(_, name)| name.to_owned())
 }
 
 /// Levenshtein distance in bytes.
@@ -130,24 +127,14 @@ mod tests {
         variables.sort();
         variables.dedup();
         assert_eq!(variables.len(), KEYS.len());
-        assert_eq!(
-            key_of_variable("LOBGATE_DATABASE_POOL_SIZE"),
-            Some(("database.pool_size", Kind::Scalar))
-        );
-        assert!(
-            !variables
-                .iter()
-                .any(|name| name.starts_with(TEST_PREFIX) || name == CONFIG_VARIABLE)
-        );
+        assert_eq!(key_of_variable("LOBGATE_DATABASE_POOL_SIZE"), Some(("database.pool_size", Kind::Scalar)));
+        assert!(!variables.iter().any(|name| name.starts_with(TEST_PREFIX) || name == CONFIG_VARIABLE));
     }
 
     #[test]
     fn a_slip_of_the_fingers_is_recognised() {
         let known = || KEYS.iter().map(|(key, _)| *key);
-        assert_eq!(
-            nearest("databse.pool_size", known()).as_deref(),
-            Some("database.pool_size")
-        );
+        assert_eq!(nearest("databse.pool_size", known()).as_deref(), Some("database.pool_size"));
         assert_eq!(nearest("lissten", known()).as_deref(), Some("listen"));
         assert_eq!(nearest("colour", known()), None);
     }

@@ -34,11 +34,7 @@ pub(super) fn assemble(flags: &ConfigFlags, environment: &[Variable]) -> Result<
     }
     for (name, text) in &variables {
         if let Some((key, kind)) = key_of_variable(name) {
-            figment = figment.merge(Layer::single(
-                format!("environment variable {name}"),
-                key,
-                value_of(kind, text),
-            ));
+            figment = figment.merge(Layer::single(format!("environment variable {name}"), key, value_of(kind, text)));
         }
     }
     for (flag, key, text) in flags.given() {
@@ -92,32 +88,19 @@ fn our_variables(environment: &[Variable]) -> Result<Vec<(String, String)>, Conf
 }
 
 fn config_file(flags: &ConfigFlags, variables: &[(String, String)]) -> Option<PathBuf> {
-    let named = || {
-        variables
-            .iter()
-            .find(|(name, _)| name == CONFIG_VARIABLE)
-            .map(|(_, text)| PathBuf::from(text))
-    };
-    flags
-        .config
-        .clone()
-        .or_else(named)
-        .filter(|path| !path.as_os_str().is_empty())
+    let named = || variables.iter().find(|(name, _)| name == CONFIG_VARIABLE).map(|(_, text)| PathBuf::from(text));
+    flags.config.clone().or_else(named).filter(|path| !path.as_os_str().is_empty())
 }
 
 fn file_layer(path: &Path) -> Result<Layer, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|reason| ConfigError::Unreadable { path: path.to_owned(), reason })?;
     text_layer(&text, format!("file {}", path.display()))
 }
 
 /// The layer of a TOML text; unknown keys are errors.
 fn text_layer(text: &str, origin: String) -> Result<Layer, ConfigError> {
-    let parsed = Toml::string(text)
-        .data()
-        .map_err(|error| syntax_error(&error, &origin))?;
+    let parsed = Toml::string(text).data().map_err(|error| syntax_error(&error, &origin))?;
     let dict = parsed.into_values().next().unwrap_or_default();
     refuse_unknown_keys(&dict, "", &origin)?;
     Ok(Layer { origin, dict })
@@ -132,40 +115,24 @@ fn syntax_error(error: &Error, origin: &str) -> ConfigError {
         [only] => (*only).to_owned(),
         [first, .., last] => format!("{first}, {last}"),
     };
-    ConfigError::Syntax {
-        origin: origin.to_owned(),
-        detail,
-    }
+    ConfigError::Syntax { origin: origin.to_owned(), detail }
 }
 
 fn refuse_unknown_keys(dict: &Dict, section: &str, origin: &str) -> Result<(), ConfigError> {
     for (name, value) in dict {
-        let key = if section.is_empty() {
-            name.clone()
-        } else {
-            format!("{section}.{name}")
-        };
-        let is_section = KEYS
-            .iter()
-            .any(|(known, _)| known.strip_prefix(&key).is_some_and(|rest| rest.starts_with('.')));
+        let key = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };
+        let is_section =
+            KEYS.iter().any(|(known, _)| known.strip_prefix(&key).is_some_and(|rest| rest.starts_with('.')));
         match value {
             Value::Dict(_, inner) if is_section => refuse_unknown_keys(inner, &key, origin)?,
             _ if kind_of(&key).is_some() => {}
             _ if is_section => {
                 let detail = "this is a section: write its settings below a line such as [server]".to_owned();
-                return Err(ConfigError::WrongValue {
-                    key,
-                    origin: origin.to_owned(),
-                    detail,
-                });
+                return Err(ConfigError::WrongValue { key, origin: origin.to_owned(), detail });
             }
             _ => {
                 let suggestion = nearest(&key, KEYS.iter().map(|(known, _)| *known));
-                return Err(ConfigError::UnknownKey {
-                    key,
-                    origin: origin.to_owned(),
-                    suggestion,
-                });
+                return Err(ConfigError::UnknownKey { key, origin: origin.to_owned(), suggestion });
             }
         }
     }
@@ -175,21 +142,11 @@ fn refuse_unknown_keys(dict: &Dict, section: &str, origin: &str) -> Result<(), C
 /// A typed reading error as one sentence that never repeats a secret.
 fn explain(error: &Error) -> ConfigError {
     let key = error.path.join(".");
-    let origin = error
-        .metadata
-        .as_ref()
-        .map_or_else(|| "the configuration".to_owned(), |source| source.name.to_string());
+    let origin =
+        error.metadata.as_ref().map_or_else(|| "the configuration".to_owned(), |source| source.name.to_string());
     if let figment::error::Kind::UnknownField(name, _) = &error.kind {
-        let full = if key.is_empty() {
-            name.clone()
-        } else {
-            format!("{key}.{name}")
-        };
-        return ConfigError::UnknownKey {
-            key: full,
-            origin,
-            suggestion: None,
-        };
+        let full = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+        return ConfigError::UnknownKey { key: full, origin, suggestion: None };
     }
     let detail = match kind_of(&key) {
         Some(Kind::Secret) => "a text in quotes is expected".to_owned(),

@@ -8,16 +8,12 @@ const SAMPLE: &str = include_str!("../../../config/lobgate.toml");
 const MINIMAL: &str = include_str!("../../../config/lobgate.minimal.toml");
 
 fn env(variables: &[(&str, &str)]) -> Vec<Variable> {
-    variables
-        .iter()
-        .map(|(name, text)| (OsString::from(name), OsString::from(text)))
-        .collect()
+    variables.iter().map(|(name, text)| (OsString::from(name), OsString::from(text))).collect()
 }
 
 fn from_text(text: &str) -> Result<Config, ConfigError> {
-    let config: Config = Figment::from(text_layer(text, "file sample.toml".to_owned())?)
-        .extract()
-        .map_err(|error| explain(&error))?;
+    let config: Config =
+        Figment::from(text_layer(text, "file sample.toml".to_owned())?).extract().map_err(|error| explain(&error))?;
     config.validate()?;
     Ok(config)
 }
@@ -29,23 +25,13 @@ fn message(result: Result<Config, ConfigError>) -> String {
 /// The sample with every commented-out setting brought to life.
 fn uncommented_sample() -> String {
     let is_setting = |line: &str| {
-        let name = line
-            .trim_start_matches('#')
-            .split('=')
-            .next()
-            .unwrap_or("")
-            .trim()
-            .to_owned();
+        let name = line.trim_start_matches('#').split('=').next().unwrap_or("").trim().to_owned();
         line.starts_with('#')
             && !line.starts_with("# ")
             && KEYS.iter().any(|(key, _)| key.rsplit('.').next() == Some(&name))
     };
     let uncomment = |line: &str| {
-        if is_setting(line) {
-            line[1..].to_owned()
-        } else {
-            line.to_owned()
-        }
+        if is_setting(line) { line[1..].to_owned() } else { line.to_owned() }
     };
     SAMPLE.lines().map(uncomment).collect::<Vec<_>>().join("\n")
 }
@@ -62,10 +48,7 @@ fn uncommented_sample_equals_defaults() {
         })
         .map(str::to_owned)
         .collect();
-    assert_eq!(
-        from_text(&without_examples.join("\n")).expect("the sample is valid"),
-        Config::default()
-    );
+    assert_eq!(from_text(&without_examples.join("\n")).expect("the sample is valid"), Config::default());
     from_text(&uncommented_sample()).expect("the sample with its examples is valid");
 }
 
@@ -80,10 +63,7 @@ fn sample_names_every_key() {
     let text = uncommented_sample();
     let dict = text_layer(&text, String::new()).expect("sample").dict;
     for (key, _) in KEYS {
-        assert!(
-            Value::from(dict.clone()).find_ref(key).is_some(),
-            "config/lobgate.toml lacks {key}"
-        );
+        assert!(Value::from(dict.clone()).find_ref(key).is_some(), "config/lobgate.toml lacks {key}");
     }
 }
 
@@ -96,11 +76,7 @@ fn flags_beat_environment_beats_file_beats_defaults() {
         "region = \"file\"\nlisten = \"127.0.0.1:1\"\n[gc]\nbatch = 7\n[storage]\ninline_max = 4096\n",
     )
     .expect("written");
-    let flags = ConfigFlags {
-        config: Some(path),
-        listen: Some("127.0.0.1:3".to_owned()),
-        ..ConfigFlags::default()
-    };
+    let flags = ConfigFlags { config: Some(path), listen: Some("127.0.0.1:3".to_owned()), ..ConfigFlags::default() };
     let variables = env(&[
         ("LOBGATE_LISTEN", "127.0.0.1:2"),
         ("LOBGATE_REGION", "environment"),
@@ -119,10 +95,7 @@ fn flags_beat_environment_beats_file_beats_defaults() {
     assert_eq!((config.storage.inline_max, config.storage.buffer_max), (4096, 8 << 20));
     assert_eq!(config.domains, ["s3.example.org", "localhost"]);
     assert_eq!(config.root_access_key.as_deref(), Some("0012345678"));
-    assert_eq!(
-        config.root_secret_key.as_ref().map(|key| key.expose().as_str()),
-        Some("1234567890")
-    );
+    assert_eq!(config.root_secret_key.as_ref().map(|key| key.expose().as_str()), Some("1234567890"));
     assert_eq!(config.admin_listen, Config::default().admin_listen);
 }
 
@@ -130,10 +103,7 @@ fn flags_beat_environment_beats_file_beats_defaults() {
 fn environment_names_the_file() {
     let flags = ConfigFlags::default();
     let error = message(assemble(&flags, &env(&[("LOBGATE_CONFIG", "/nowhere/lobgate.toml")])));
-    assert!(
-        error.contains("/nowhere/lobgate.toml") && error.contains("LOBGATE_CONFIG"),
-        "{error}"
-    );
+    assert!(error.contains("/nowhere/lobgate.toml") && error.contains("LOBGATE_CONFIG"), "{error}");
 }
 
 #[test]
@@ -146,31 +116,19 @@ fn unknown_names_are_errors_that_suggest() {
     assert!(message(from_text("[servr]\nmax_requests = 1\n")).contains("`servr`"));
     let flags = ConfigFlags::default();
     let error = message(assemble(&flags, &env(&[("LOBGATE_LISTN", "x")])));
-    assert!(
-        error.contains("LOBGATE_LISTN") && error.contains("LOBGATE_LISTEN"),
-        "{error}"
-    );
+    assert!(error.contains("LOBGATE_LISTN") && error.contains("LOBGATE_LISTEN"), "{error}");
     assemble(&flags, &env(&[("LOBGATE_TEST_ANYTHING", "x")])).expect("test variables are passed over");
 }
 
 #[test]
 fn wrong_values_name_key_and_source_but_no_secret() {
-    let flags = ConfigFlags {
-        listen: Some("nonsense".to_owned()),
-        ..ConfigFlags::default()
-    };
+    let flags = ConfigFlags { listen: Some("nonsense".to_owned()), ..ConfigFlags::default() };
     let error = message(assemble(&flags, &[]));
     assert!(error.contains("`listen`") && error.contains("flag --listen"), "{error}");
     let error = message(assemble(&ConfigFlags::default(), &env(&[("LOBGATE_GC_BATCH", "many")])));
-    assert!(
-        error.contains("`gc.batch`") && error.contains("LOBGATE_GC_BATCH"),
-        "{error}"
-    );
+    assert!(error.contains("`gc.batch`") && error.contains("LOBGATE_GC_BATCH"), "{error}");
     let error = message(from_text("root_secret_key = 987654321\n"));
-    assert!(
-        error.contains("`root_secret_key`") && !error.contains("987654321"),
-        "{error}"
-    );
+    assert!(error.contains("`root_secret_key`") && !error.contains("987654321"), "{error}");
     let error = message(from_text("root_secret_key = topsecret\n"));
     assert!(error.contains("line 1") && !error.contains("topsecret"), "{error}");
 }
@@ -190,17 +148,11 @@ fn limits_are_checked_in_one_sentence() {
         ("region = \"\"", "region"),
         ("domains = [\"Not A Host\"]", "domains"),
         ("root_access_key = \"ABCDEFGH\"", "root_secret_key"),
-        (
-            "root_access_key = \"A/B\"\nroot_secret_key = \"12345678\"",
-            "root_access_key",
-        ),
+        ("root_access_key = \"A/B\"\nroot_secret_key = \"12345678\"", "root_access_key"),
         ("database_url = \"mysql://x\"", "database_url"),
         ("admin_listen = \"127.0.0.1:9000\"", "admin_listen"),
     ] {
         let error = message(from_text(text));
-        assert!(
-            error.contains(&format!("`{key}`")) && error.lines().count() == 1,
-            "{text}: {error}"
-        );
+        assert!(error.contains(&format!("`{key}`")) && error.lines().count() == 1, "{text}: {error}");
     }
 }

@@ -31,10 +31,7 @@ pub enum LogFormat {
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self {
-            format: LogFormat::Text,
-            filter: "info".to_owned(),
-        }
+        Self { format: LogFormat::Text, filter: "info".to_owned() }
     }
 }
 

@@ -157,29 +157,14 @@ impl Config {
     fn validate(&self) -> Result<(), ConfigError> {
         let same_address = self.listen == self.admin_listen && self.listen.port() != 0;
         require(!same_address, "admin_listen", "must differ from listen")?;
-        require(
-            !self.data_dir.as_os_str().is_empty(),
-            "data_dir",
-            "must name a directory",
-        )?;
+        require(!self.data_dir.as_os_str().is_empty(), "data_dir", "must name a directory")?;
         self.validate_database_url()?;
         self.validate_root_keys()?;
         let region_fits = (1..=64).contains(&self.region.len())
-            && self
-                .region
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-        require(
-            region_fits,
-            "region",
-            "must be 1 to 64 lower-case letters, digits or hyphens such as \"us-east-1\"",
-        )?;
+            && self.region.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        require(region_fits, "region", "must be 1 to 64 lower-case letters, digits or hyphens such as \"us-east-1\"")?;
         let hosts_fit = self.domains.iter().all(|domain| is_host_name(domain));
-        require(
-            hosts_fit,
-            "domains",
-            "must list lower-case host names without port such as \"s3.example.org\"",
-        )?;
+        require(hosts_fit, "domains", "must list lower-case host names without port such as \"s3.example.org\"")?;
         self.server.validate()?;
         self.database.validate()?;
         self.storage.validate()?;
@@ -191,15 +176,9 @@ impl Config {
     fn validate_database_url(&self) -> Result<(), ConfigError> {
         let Some(url) = &self.database_url else { return Ok(()) };
         let text = url.expose();
-        let is_url = ["postgres://", "postgresql://"]
-            .iter()
-            .any(|scheme| text.starts_with(scheme))
-            || text.contains('=');
-        require(
-            is_url,
-            "database_url",
-            "must be a URL such as postgres://user:password@host:5432/database",
-        )
+        let is_url =
+            ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) || text.contains('=');
+        require(is_url, "database_url", "must be a URL such as postgres://user:password@host:5432/database")
     }
 
     fn validate_root_keys(&self) -> Result<(), ConfigError> {
@@ -211,21 +190,11 @@ impl Config {
             (None, Some(_)) => require(false, "root_access_key", BOTH),
             (Some(access), Some(secret)) => {
                 let access_fits = (3..=128).contains(&access.len())
-                    && access
-                        .chars()
-                        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
-                require(
-                    access_fits,
-                    "root_access_key",
-                    "must be 3 to 128 letters, digits or one of _ - .",
-                )?;
+                    && access.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+                require(access_fits, "root_access_key", "must be 3 to 128 letters, digits or one of _ - .")?;
                 let secret_fits =
                     (8..=128).contains(&secret.expose().len()) && secret.expose().chars().all(|c| c.is_ascii_graphic());
-                require(
-                    secret_fits,
-                    "root_secret_key",
-                    "must be 8 to 128 printable ASCII characters without spaces",
-                )
+                require(secret_fits, "root_secret_key", "must be 8 to 128 printable ASCII characters without spaces")
             }
         }
     }
@@ -236,9 +205,7 @@ fn is_host_name(text: &str) -> bool {
         (1..=63).contains(&label.len())
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && label
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && label.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
     };
     text.len() <= 253 && text.split('.').all(label_fits)
 }

@@ -62,11 +62,7 @@ impl StorageConfig {
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         require_size("storage.inline_max", self.inline_max, 0..=MIB)?;
         require_size("storage.buffer_max", self.buffer_max, 0..=256 * MIB)?;
-        require(
-            self.buffer_max >= self.inline_max,
-            "storage.buffer_max",
-            "must be at least storage.inline_max",
-        )?;
+        require(self.buffer_max >= self.inline_max, "storage.buffer_max", "must be at least storage.inline_max")?;
         require_size("storage.write_chunk", self.write_chunk, LARGE_OBJECT_PAGE..=16 * MIB)?;
         require_multiple("storage.write_chunk", self.write_chunk, LARGE_OBJECT_PAGE)?;
         require_size("storage.read_window", self.read_window, LARGE_OBJECT_PAGE..=16 * MIB)?;

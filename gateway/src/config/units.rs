@@ -25,13 +25,7 @@ const SIZE_UNITS: &[(&str, u64)] = &[
 ];
 
 /// Duration units with their length in milliseconds, largest first for printing.
-const DURATION_UNITS: &[(&str, u64)] = &[
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+const DURATION_UNITS: &[(&str, u64)] = &[("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Reads a size such as `"64KiB"`, `"1.5 GiB"` is not accepted: whole numbers only.
 ///
@@ -48,13 +42,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// A sentence that shows the accepted spelling.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    parse_with_unit(text, DURATION_UNITS, None)
-        .map(Duration::from_millis)
-        .ok_or_else(|| {
-            format!(
-                "`{text}` is not a duration: write a number with its unit such as \"500ms\", \"30s\", \"5m\" or \"7d\""
-            )
-        })
+    parse_with_unit(text, DURATION_UNITS, None).map(Duration::from_millis).ok_or_else(|| {
+        format!("`{text}` is not a duration: write a number with its unit such as \"500ms\", \"30s\", \"5m\" or \"7d\"")
+    })
 }
 
 /// `bytes` in the largest binary unit that divides it.
@@ -67,40 +57,26 @@ pub fn format_size(bytes: u64) -> String {
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    if millis == 0 {
-        "0s".to_owned()
-    } else {
-        format_with_unit(millis, &DURATION_UNITS[..4], "ms")
-    }
+    if millis == 0 { "0s".to_owned() } else { format_with_unit(millis, &DURATION_UNITS[..4], "ms") }
 }
 
 fn parse_with_unit(text: &str, units: &[(&str, u64)], bare: Option<u64>) -> Option<u64> {
     let trimmed = text.trim();
-    let digits_end = trimmed
-        .find(|c: char| !c.is_ascii_digit() && c != '_')
-        .unwrap_or(trimmed.len());
+    let digits_end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(trimmed.len());
     let (digits, unit) = trimmed.split_at(digits_end);
     let number: u64 = digits.replace('_', "").parse().ok()?;
     let unit_name = unit.trim();
     let factor = if unit_name.is_empty() {
         if number == 0 { Some(1) } else { bare }
     } else {
-        units
-            .iter()
-            .find(|(name, _)| *name == unit_name)
-            .map(|(_, factor)| *factor)
+        units.iter().find(|(name, _)| *name == unit_name).map(|(_, factor)| *factor)
     };
     number.checked_mul(factor?)
 }
 
 fn format_with_unit(value: u64, units: &[(&str, u64)], smallest: &str) -> String {
-    let unit = units
-        .iter()
-        .find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor));
-    unit.map_or_else(
-        || format!("{value}{smallest}"),
-        |(name, factor)| format!("{}{name}", value / factor),
-    )
+    let unit = units.iter().find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor));
+    unit.map_or_else(|| format!("{value}{smallest}"), |(name, factor)| format!("{}{name}", value / factor))
 }
 
 /// Accepts an integer or a string with a unit.

@@ -53,7 +53,10 @@ pub struct Target {
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target").field("hosts", &self.config.get_hosts()).field("dbname", &self.config.get_dbname()).finish_non_exhaustive()
+        f.debug_struct("Target")
+            .field("hosts", &self.config.get_hosts())
+            .field("dbname", &self.config.get_dbname())
+            .finish_non_exhaustive()
     }
 }
 
@@ -88,7 +91,10 @@ impl Target {
         if config.get_application_name().is_none() {
             config.application_name("lobgate");
         }
-        config.keepalives_idle(Duration::from_secs(30)).keepalives_interval(Duration::from_secs(10)).keepalives_retries(3);
+        config
+            .keepalives_idle(Duration::from_secs(30))
+            .keepalives_interval(Duration::from_secs(10))
+            .keepalives_retries(3);
         Ok(Self { config, verify, root_certificates: options.sslrootcert })
     }
 
@@ -103,9 +109,10 @@ impl Target {
     pub async fn connect(&self, timeout: Duration) -> Result<Client, ConnectError> {
         let mut config = self.config();
         config.connect_timeout(timeout);
-        let (client, connection) = config.connect(self.tls()?).await.map_err(|e| {
-            ConnectError::Server(super::DbError::from_driver(e).to_string())
-        })?;
+        let (client, connection) = config
+            .connect(self.tls()?)
+            .await
+            .map_err(|e| ConnectError::Server(super::DbError::from_driver(e).to_string()))?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "connection outside the pools ended");
@@ -140,7 +147,8 @@ impl Target {
                 let certificates = CertificateDer::pem_file_iter(path)
                     .map_err(|e| ConnectError::RootCertificates(format!("{path}: {e}")))?;
                 for certificate in certificates {
-                    let certificate = certificate.map_err(|e| ConnectError::RootCertificates(format!("{path}: {e}")))?;
+                    let certificate =
+                        certificate.map_err(|e| ConnectError::RootCertificates(format!("{path}: {e}")))?;
                     roots.add(certificate).map_err(|e| ConnectError::RootCertificates(format!("{path}: {e}")))?;
                 }
             }
@@ -200,11 +208,21 @@ impl ServerCertVerifier for AcceptAny {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(&self, m: &[u8], c: &CertificateDer<'_>, d: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, rustls::Error> {
+    fn verify_tls12_signature(
+        &self,
+        m: &[u8],
+        c: &CertificateDer<'_>,
+        d: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls12_signature(m, c, d, &self.0.signature_verification_algorithms)
     }
 
-    fn verify_tls13_signature(&self, m: &[u8], c: &CertificateDer<'_>, d: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, rustls::Error> {
+    fn verify_tls13_signature(
+        &self,
+        m: &[u8],
+        c: &CertificateDer<'_>,
+        d: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls13_signature(m, c, d, &self.0.signature_verification_algorithms)
     }
 
@@ -235,11 +253,21 @@ impl ServerCertVerifier for ChainOnly {
         }
     }
 
-    fn verify_tls12_signature(&self, m: &[u8], c: &CertificateDer<'_>, d: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, rustls::Error> {
+    fn verify_tls12_signature(
+        &self,
+        m: &[u8],
+        c: &CertificateDer<'_>,
+        d: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         self.0.verify_tls12_signature(m, c, d)
     }
 
-    fn verify_tls13_signature(&self, m: &[u8], c: &CertificateDer<'_>, d: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, rustls::Error> {
+    fn verify_tls13_signature(
+        &self,
+        m: &[u8],
+        c: &CertificateDer<'_>,
+        d: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         self.0.verify_tls13_signature(m, c, d)
     }
 
@@ -254,7 +282,8 @@ mod tests {
 
     #[test]
     fn tls_options_are_parted_from_the_url() {
-        let (rest, options) = take_tls_options("postgresql://h/db?sslmode=verify-full&connect_timeout=3&sslrootcert=%2Fca.pem");
+        let (rest, options) =
+            take_tls_options("postgresql://h/db?sslmode=verify-full&connect_timeout=3&sslrootcert=%2Fca.pem");
         assert_eq!(rest, "postgresql://h/db?connect_timeout=3");
         assert_eq!(options.sslmode.as_deref(), Some("verify-full"));
         assert_eq!(options.sslrootcert.as_deref(), Some("/ca.pem"));

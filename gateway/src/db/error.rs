@@ -43,7 +43,9 @@ impl DbError {
     pub(super) fn from_driver(error: tokio_postgres::Error) -> Self {
         let kind = if error.as_db_error().is_some() {
             DbErrorKind::Rejected
-        } else if error.is_closed() || std::error::Error::source(&error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>) {
+        } else if error.is_closed()
+            || std::error::Error::source(&error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
+        {
             DbErrorKind::Lost
         } else {
             DbErrorKind::Driver
@@ -56,9 +58,10 @@ impl DbError {
             PoolError::Backend(e) | PoolError::PostCreateHook(deadpool_postgres::HookError::Backend(e)) => {
                 Self { kind: DbErrorKind::Connect, source: Source::Driver(e) }
             }
-            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => {
-                Self { kind: DbErrorKind::PoolTimeout, source: Source::Text("no connection became free in time".into()) }
-            }
+            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => Self {
+                kind: DbErrorKind::PoolTimeout,
+                source: Source::Text("no connection became free in time".into()),
+            },
             other => Self { kind: DbErrorKind::Connect, source: Source::Text(other.to_string()) },
         }
     }
@@ -66,9 +69,10 @@ impl DbError {
     /// The same error, of a statement that commits a change: a lost answer, or the end of the session, leaves open
     /// whether it happened. (PostgreSQL can end a session after the commit record is written: syncrep.c.)
     pub(super) fn of_write(self) -> Self {
-        let session_ended = self.driver().and_then(tokio_postgres::Error::as_db_error).is_some_and(|e| {
-            matches!(e.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
-        });
+        let session_ended = self
+            .driver()
+            .and_then(tokio_postgres::Error::as_db_error)
+            .is_some_and(|e| matches!(e.parsed_severity(), Some(Severity::Fatal | Severity::Panic)));
         let kind = if self.kind == DbErrorKind::Lost || session_ended { DbErrorKind::Indeterminate } else { self.kind };
         Self { kind, source: self.source }
     }

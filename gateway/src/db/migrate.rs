@@ -35,7 +35,9 @@ pub enum MigrateError {
         known: i64,
     },
     /// The schema's history is not the one of this product.
-    #[error("migration {0} of the schema is not the one this lobgate has: restore the schema, or run the lobgate that made it")]
+    #[error(
+        "migration {0} of the schema is not the one this lobgate has: restore the schema, or run the lobgate that made it"
+    )]
     Divergent(String),
     /// The database failed.
     #[error("migrating the schema failed: {0}")]
@@ -57,7 +59,9 @@ pub struct MigrationState {
 /// [`MigrateError`]; nothing has changed then.
 pub async fn migrate(client: &mut Client) -> Result<Vec<String>, MigrateError> {
     client
-        .batch_execute(&format!("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL client_min_messages = warning; {LOCK}; {CREATE_SCHEMA}"))
+        .batch_execute(&format!(
+            "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL client_min_messages = warning; {LOCK}; {CREATE_SCHEMA}"
+        ))
         .await
         .map_err(|e| database(&e))?;
     let outcome = runner().run_async(&mut OpenTransaction(client)).await;
@@ -85,7 +89,8 @@ pub async fn migration_state(client: &mut Client) -> Result<MigrationState, Migr
         Vec::new()
     };
     let newest = applied.iter().map(|m| i64::from(m.version())).max().unwrap_or(0);
-    let pending = runner().get_migrations().iter().filter(|m| i64::from(m.version()) > newest).map(ToString::to_string).collect();
+    let pending =
+        runner().get_migrations().iter().filter(|m| i64::from(m.version()) > newest).map(ToString::to_string).collect();
     Ok(MigrationState { applied: applied.iter().map(ToString::to_string).collect(), pending })
 }
 
@@ -124,7 +129,10 @@ struct OpenTransaction<'a>(&'a Client);
 impl AsyncTransaction for OpenTransaction<'_> {
     type Error = tokio_postgres::Error;
 
-    async fn execute<'a, T: Iterator<Item = &'a str> + Send + 'a>(&'a mut self, queries: T) -> Result<usize, Self::Error> {
+    async fn execute<'a, T: Iterator<Item = &'a str> + Send + 'a>(
+        &'a mut self,
+        queries: T,
+    ) -> Result<usize, Self::Error> {
         let mut count = 0;
         for query in queries {
             self.0.batch_execute(query).await?;

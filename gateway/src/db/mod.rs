@@ -171,7 +171,8 @@ async fn pause(error: &DbError, statement: &'static str, attempt: u32) {
 fn pool(target: &Target, facts: &ServerFacts, options: &PoolOptions, size: usize) -> Result<Pool, ConnectError> {
     let mut config = target.config();
     config.connect_timeout(options.connect_timeout);
-    let manager = Manager::from_config(config, target.tls()?, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+    let manager =
+        Manager::from_config(config, target.tls()?, ManagerConfig { recycling_method: RecyclingMethod::Fast });
     let settings = (!facts.pooled).then(|| facts.session_settings(options.statement_timeout));
     let max_age = options.max_age;
     Pool::builder(manager)

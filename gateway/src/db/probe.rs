@@ -147,7 +147,8 @@ async fn check_rights(client: &Client) -> Result<(), ProbeError> {
         }
         _ => {
             return Err(ProbeError::Unfit(
-                "the schema lobgate belongs to another role: connect as its owner, or GRANT that role to this one".into(),
+                "the schema lobgate belongs to another role: connect as its owner, or GRANT that role to this one"
+                    .into(),
             ));
         }
     }
@@ -173,7 +174,8 @@ async fn is_pooled(first: &Client, target: &Target, timeout: Duration) -> Result
 }
 
 async fn one(client: &Client, sql: &str) -> Result<String, ProbeError> {
-    let messages = client.simple_query(sql).await.map_err(|e| ProbeError::Query(super::DbError::from_driver(e).to_string()))?;
+    let messages =
+        client.simple_query(sql).await.map_err(|e| ProbeError::Query(super::DbError::from_driver(e).to_string()))?;
     let value = messages.iter().find_map(|m| match m {
         SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
         _ => None,

@@ -52,19 +52,14 @@ impl Binaries {
         usable.sort_by_key(|binaries| std::cmp::Reverse(binaries.major));
         if usable.is_empty() {
             return Err(match configured {
-                Some(dir) => EmbeddedError::BadBinaries {
-                    dir: dir.to_owned(),
-                    least: LEAST_VERSION,
-                },
+                Some(dir) => EmbeddedError::BadBinaries { dir: dir.to_owned(), least: LEAST_VERSION },
                 None => EmbeddedError::NoBinaries { least: LEAST_VERSION },
             });
         }
         let fits = |binaries: &&Self| needed.is_none_or(|version| binaries.major.to_string() == version);
         usable.iter().find(fits).cloned().ok_or_else(|| {
-            let mut majors: Vec<String> = usable
-                .iter()
-                .map(|binaries| format!("PostgreSQL {}", binaries.major))
-                .collect();
+            let mut majors: Vec<String> =
+                usable.iter().map(|binaries| format!("PostgreSQL {}", binaries.major)).collect();
             majors.dedup();
             EmbeddedError::WrongVersion {
                 data_dir: data_dir.to_owned(),
@@ -123,9 +118,7 @@ fn expand(pattern: &str) -> Vec<PathBuf> {
     };
     let names = entries.flatten().map(|entry| entry.file_name());
     let fitting = names.filter(|name: &std::ffi::OsString| starts_with(name, prefix));
-    fitting
-        .map(|name| PathBuf::from(parent).join(name).join(after.trim_start_matches('/')))
-        .collect()
+    fitting.map(|name| PathBuf::from(parent).join(name).join(after.trim_start_matches('/'))).collect()
 }
 
 fn starts_with(name: &OsStr, prefix: &str) -> bool {
@@ -138,10 +131,7 @@ mod tests {
 
     #[test]
     fn major_version_is_read_from_every_kind_of_release() {
-        assert_eq!(
-            parse_major("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"),
-            Some(15)
-        );
+        assert_eq!(parse_major("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"), Some(15));
         assert_eq!(parse_major("postgres (PostgreSQL) 18beta1\n"), Some(18));
         assert_eq!(parse_major("postgres (PostgreSQL) 9.6.24\n"), Some(9));
         assert_eq!(parse_major("something else"), None);
@@ -151,10 +141,7 @@ mod tests {
     fn data_of_another_version_is_refused_in_one_sentence() {
         let error = Binaries::find(None, Some("13"), Path::new("/data")).expect_err("13 can't be served");
         let text = error.to_string();
-        assert!(
-            text.contains("PostgreSQL 13") && text.contains("/data") && text.lines().count() == 1,
-            "{text}"
-        );
+        assert!(text.contains("PostgreSQL 13") && text.contains("/data") && text.lines().count() == 1, "{text}");
     }
 
     #[test]

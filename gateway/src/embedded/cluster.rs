@@ -46,11 +46,7 @@ impl From<&crate::config::Config> for EmbeddedOptions {
     fn from(config: &crate::config::Config) -> Self {
         let pools = config.database.pool_size + config.database.writer_pool_size;
         let connections = u32::try_from(pools).unwrap_or(u32::MAX);
-        Self {
-            postgres_bin: config.postgres_bin.clone(),
-            connections,
-            create: true,
-        }
+        Self { postgres_bin: config.postgres_bin.clone(), connections, create: true }
     }
 }
 
@@ -85,10 +81,7 @@ impl EmbeddedCluster {
             Some(lock) => Self::start_locked(layout, lock, options).await,
             None => {
                 let holder = Holder::read(&layout).pid.unwrap_or_else(|| "unknown".to_owned());
-                Err(EmbeddedError::InUse {
-                    data_dir: layout.root,
-                    holder,
-                })
+                Err(EmbeddedError::InUse { data_dir: layout.root, holder })
             }
         }
     }
@@ -99,31 +92,21 @@ impl EmbeddedCluster {
     /// As [`EmbeddedCluster::start`]; and with `options.create` unset, there is no cluster.
     pub async fn attach_or_start(data_dir: &Path, options: &EmbeddedOptions) -> Result<AttachedCluster, EmbeddedError> {
         if !options.create && !data_dir.join("postgres/PG_VERSION").exists() {
-            return Err(EmbeddedError::Missing {
-                data_dir: data_dir.to_owned(),
-            });
+            return Err(EmbeddedError::Missing { data_dir: data_dir.to_owned() });
         }
         let layout = Layout::create(data_dir)?;
         let started = Instant::now();
         loop {
             if let Some(lock) = OwnerLock::try_take(&layout)? {
                 let cluster = Self::start_locked(layout, lock, options).await?;
-                return Ok(AttachedCluster {
-                    url: cluster.url.clone(),
-                    owned: Some(cluster),
-                    _mark: None,
-                });
+                return Ok(AttachedCluster { url: cluster.url.clone(), owned: Some(cluster), _mark: None });
             }
             if let Some(attached) = attach(&layout).await? {
                 return Ok(attached);
             }
             if started.elapsed() > ATTACH_TIMEOUT {
                 let seconds = ATTACH_TIMEOUT.as_secs();
-                return Err(EmbeddedError::NotReady {
-                    logs: layout.logs(),
-                    data_dir: layout.root,
-                    seconds,
-                });
+                return Err(EmbeddedError::NotReady { logs: layout.logs(), data_dir: layout.root, seconds });
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -144,14 +127,7 @@ impl EmbeddedCluster {
         let stop = CancellationToken::new();
         let (failed, failure) = watch::channel(None);
         let supervisor = tokio::spawn(supervise(server, plan.clone(), stop.clone(), failed));
-        Ok(Self {
-            url: url_of(&plan.socket_dir),
-            plan,
-            stop,
-            failure,
-            supervisor,
-            lock,
-        })
+        Ok(Self { url: url_of(&plan.socket_dir), plan, stop, failure, supervisor, lock })
     }
 
     /// The URL of database `lobgate` as role `lobgate`, which owns it and is no superuser.
@@ -227,11 +203,8 @@ impl AttachedCluster {
 async fn arrange(layout: Layout, options: &EmbeddedOptions) -> Result<ServerPlan, EmbeddedError> {
     let pgdata = layout.pgdata();
     let exists = layout.has_cluster();
-    let version = if exists {
-        Some(std::fs::read_to_string(pgdata.join("PG_VERSION")).context("read", &pgdata)?)
-    } else {
-        None
-    };
+    let version =
+        if exists { Some(std::fs::read_to_string(pgdata.join("PG_VERSION")).context("read", &pgdata)?) } else { None };
     let needed = version.as_deref().map(str::trim);
     let binaries = Binaries::find(options.postgres_bin.as_deref(), needed, &layout.root)?;
     let user = ServerUser::choose(&pgdata)?;
@@ -246,25 +219,17 @@ async fn arrange(layout: Layout, options: &EmbeddedOptions) -> Result<ServerPlan
     }
     let reachable = launcher.can_enter(&layout.root)?;
     let socket_dir = layout.make_socket_dir(&launcher.user, reachable)?;
-    Ok(ServerPlan {
-        launcher,
-        layout,
-        socket_dir,
-    })
+    Ok(ServerPlan { launcher, layout, socket_dir })
 }
 
 /// Makes role and database where they don't exist; each start completes what an earlier one left undone.
 async fn prepare_database(plan: &ServerPlan) -> Result<(), EmbeddedError> {
     let client = plan.connect().await?;
-    let role = client
-        .query_opt("SELECT 1 FROM pg_roles WHERE rolname = 'lobgate'", &[])
-        .await?;
+    let role = client.query_opt("SELECT 1 FROM pg_roles WHERE rolname = 'lobgate'", &[]).await?;
     if role.is_none() {
         client.batch_execute("CREATE ROLE lobgate LOGIN").await?;
     }
-    let database = client
-        .query_opt("SELECT 1 FROM pg_database WHERE datname = 'lobgate'", &[])
-        .await?;
+    let database = client.query_opt("SELECT 1 FROM pg_database WHERE datname = 'lobgate'", &[]).await?;
     if database.is_none() {
         client.batch_execute("CREATE DATABASE lobgate OWNER lobgate").await?;
     }
@@ -285,11 +250,7 @@ async fn attach(layout: &Layout) -> Result<Option<AttachedCluster>, EmbeddedErro
         return Ok(None);
     };
     drop((client, connection));
-    Ok(Some(AttachedCluster {
-        url,
-        owned: None,
-        _mark: Some(mark),
-    }))
+    Ok(Some(AttachedCluster { url, owned: None, _mark: Some(mark) }))
 }
 
 /// Keeps the server running until told to stop.
@@ -317,10 +278,7 @@ async fn supervise(
                 }
             },
         }
-        tracing::info!(
-            postgres.pid = server.pid(),
-            "private PostgreSQL server is running again"
-        );
+        tracing::info!(postgres.pid = server.pid(), "private PostgreSQL server is running again");
     }
 }
 

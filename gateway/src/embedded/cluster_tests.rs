@@ -8,11 +8,7 @@ use nix::unistd::Pid;
 use super::*;
 
 fn options() -> EmbeddedOptions {
-    EmbeddedOptions {
-        postgres_bin: None,
-        connections: 8,
-        create: true,
-    }
+    EmbeddedOptions { postgres_bin: None, connections: 8, create: true }
 }
 
 async fn connect(url: &str) -> tokio_postgres::Client {
@@ -35,24 +31,10 @@ async fn serves_an_ordinary_role_with_durable_settings() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let cluster = EmbeddedCluster::start(dir.path(), &options()).await.expect("started");
     let client = connect(cluster.url()).await;
+    assert_eq!(value(&client, "SELECT current_user::text || current_database()").await, "lobgatelobgate");
+    assert_eq!(value(&client, "SELECT rolsuper::text FROM pg_roles WHERE rolname = current_user").await, "false");
     assert_eq!(
-        value(&client, "SELECT current_user::text || current_database()").await,
-        "lobgatelobgate"
-    );
-    assert_eq!(
-        value(
-            &client,
-            "SELECT rolsuper::text FROM pg_roles WHERE rolname = current_user"
-        )
-        .await,
-        "false"
-    );
-    assert_eq!(
-        value(
-            &client,
-            "SELECT pg_get_userbyid(datdba)::text FROM pg_database WHERE datname = 'lobgate'"
-        )
-        .await,
+        value(&client, "SELECT pg_get_userbyid(datdba)::text FROM pg_database WHERE datname = 'lobgate'").await,
         "lobgate"
     );
     for (setting, expected) in [
@@ -66,24 +48,10 @@ async fn serves_an_ordinary_role_with_durable_settings() {
         ("max_locks_per_transaction", "256"),
         ("max_connections", "32"),
     ] {
-        assert_eq!(
-            value(&client, &format!("SELECT current_setting('{setting}', true)")).await,
-            expected,
-            "{setting}"
-        );
+        assert_eq!(value(&client, &format!("SELECT current_setting('{setting}', true)")).await, expected, "{setting}");
     }
-    client
-        .batch_execute("CREATE SCHEMA lobgate; SELECT lo_create(0)")
-        .await
-        .expect("the role owns its database");
-    assert_eq!(
-        std::fs::metadata(dir.path().join("run"))
-            .expect("run")
-            .permissions()
-            .mode()
-            & 0o777,
-        0o700
-    );
+    client.batch_execute("CREATE SCHEMA lobgate; SELECT lo_create(0)").await.expect("the role owns its database");
+    assert_eq!(std::fs::metadata(dir.path().join("run")).expect("run").permissions().mode() & 0o777, 0o700);
     let pid = postmaster(dir.path());
     cluster.stop().await;
     assert!(kill(pid, None).is_err(), "the server is gone after stop");
@@ -93,24 +61,14 @@ async fn serves_an_ordinary_role_with_durable_settings() {
 async fn second_owner_is_refused_but_commands_may_join() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let cluster = EmbeddedCluster::start(dir.path(), &options()).await.expect("started");
-    let error = EmbeddedCluster::start(dir.path(), &options())
-        .await
-        .expect_err("refused")
-        .to_string();
-    assert!(
-        error.contains(&std::process::id().to_string()) && error.lines().count() == 1,
-        "{error}"
-    );
-    let joined = EmbeddedCluster::attach_or_start(dir.path(), &options())
-        .await
-        .expect("joined");
+    let error = EmbeddedCluster::start(dir.path(), &options()).await.expect_err("refused").to_string();
+    assert!(error.contains(&std::process::id().to_string()) && error.lines().count() == 1, "{error}");
+    let joined = EmbeddedCluster::attach_or_start(dir.path(), &options()).await.expect("joined");
     assert_eq!(joined.url(), cluster.url());
     joined.stop().await;
     connect(cluster.url()).await;
     cluster.stop().await;
-    let alone = EmbeddedCluster::attach_or_start(dir.path(), &options())
-        .await
-        .expect("started for a while");
+    let alone = EmbeddedCluster::attach_or_start(dir.path(), &options()).await.expect("started for a while");
     connect(alone.url()).await;
     let pid = postmaster(dir.path());
     alone.stop().await;
@@ -121,13 +79,8 @@ async fn second_owner_is_refused_but_commands_may_join() {
 async fn commands_that_only_look_make_nothing() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let data_dir = dir.path().join("mistyped");
-    let looking = EmbeddedOptions {
-        create: false,
-        ..options()
-    };
-    let error = EmbeddedCluster::attach_or_start(&data_dir, &looking)
-        .await
-        .expect_err("nothing there");
+    let looking = EmbeddedOptions { create: false, ..options() };
+    let error = EmbeddedCluster::attach_or_start(&data_dir, &looking).await.expect_err("nothing there");
     assert!(matches!(error, EmbeddedError::Missing { .. }), "{error}");
     assert!(!data_dir.exists());
 }
@@ -136,11 +89,7 @@ async fn commands_that_only_look_make_nothing() {
 async fn killed_server_is_started_again_with_its_data() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let cluster = EmbeddedCluster::start(dir.path(), &options()).await.expect("started");
-    connect(cluster.url())
-        .await
-        .batch_execute("CREATE TABLE kept AS SELECT 1")
-        .await
-        .expect("committed");
+    connect(cluster.url()).await.batch_execute("CREATE TABLE kept AS SELECT 1").await.expect("committed");
     let first = postmaster(dir.path());
     kill(first, Signal::SIGKILL).expect("killed");
     let revived = async {
@@ -154,9 +103,7 @@ async fn killed_server_is_started_again_with_its_data() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), revived)
-        .await
-        .expect("running again");
+    tokio::time::timeout(Duration::from_secs(60), revived).await.expect("running again");
     cluster.stop().await;
 }
 
@@ -164,24 +111,14 @@ async fn killed_server_is_started_again_with_its_data() {
 async fn left_behind_server_is_replaced() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let cluster = EmbeddedCluster::start(dir.path(), &options()).await.expect("started");
-    connect(cluster.url())
-        .await
-        .batch_execute("CREATE TABLE kept AS SELECT 1")
-        .await
-        .expect("committed");
+    connect(cluster.url()).await.batch_execute("CREATE TABLE kept AS SELECT 1").await.expect("committed");
     let first = postmaster(dir.path());
     // What a killed lobgate leaves: a running server without owner and without lock.
     cluster.supervisor.abort();
     drop(cluster);
-    let again = EmbeddedCluster::start(dir.path(), &options())
-        .await
-        .expect("started over it");
+    let again = EmbeddedCluster::start(dir.path(), &options()).await.expect("started over it");
     assert_ne!(postmaster(dir.path()), first);
-    connect(again.url())
-        .await
-        .query_one("SELECT * FROM kept", &[])
-        .await
-        .expect("data kept");
+    connect(again.url()).await.query_one("SELECT * FROM kept", &[]).await.expect("data kept");
     again.stop().await;
 }
 
@@ -192,19 +129,18 @@ async fn half_made_cluster_and_misleading_pid_file_are_overcome() {
     std::fs::write(dir.path().join("postgres.init-1/PG_VERSION"), "15").expect("written");
     let cluster = EmbeddedCluster::start(dir.path(), &options()).await.expect("started");
     assert!(!dir.path().join("postgres.init-1").exists());
+    let socket_dir = cluster.plan.socket_dir.clone();
     cluster.stop().await;
     // As after a reboot: the pid file names a live process of the same user that is no server.
     let pgdata = dir.path().join("postgres");
     let owner = pgdata.metadata().expect("there").uid();
     let mut stranger = std::process::Command::new("sleep");
-    let mut sleeping = std::os::unix::process::CommandExt::uid(stranger.arg("60"), owner)
-        .spawn()
-        .expect("sleeping");
-    std::fs::write(
-        pgdata.join("postmaster.pid"),
-        format!("{}\n{}\n", sleeping.id(), pgdata.display()),
-    )
-    .expect("written");
+    let mut sleeping = std::os::unix::process::CommandExt::uid(stranger.arg("60"), owner).spawn().expect("sleeping");
+    let misleading = format!("{}\n{}\n", sleeping.id(), pgdata.display());
+    std::fs::write(pgdata.join("postmaster.pid"), &misleading).expect("written");
+    std::fs::create_dir_all(&socket_dir).expect("made");
+    std::fs::set_permissions(&socket_dir, PermissionsExt::from_mode(0o700)).expect("private");
+    std::fs::write(socket_dir.join(".s.PGSQL.5432.lock"), &misleading).expect("written");
     let again = EmbeddedCluster::start(dir.path(), &options()).await.expect("started");
     again.stop().await;
     sleeping.kill().and_then(|()| sleeping.wait().map(drop)).expect("ended");
@@ -220,12 +156,22 @@ async fn deep_and_closed_directories_work() {
     connect(cluster.url()).await;
     let socket_dir = cluster.plan.socket_dir.clone();
     assert!(!socket_dir.starts_with(dir.path()));
-    let joined = EmbeddedCluster::attach_or_start(&deep, &options())
-        .await
-        .expect("joined");
+    let joined = EmbeddedCluster::attach_or_start(&deep, &options()).await.expect("joined");
     joined.stop().await;
     cluster.stop().await;
     assert!(!socket_dir.exists());
     let again = EmbeddedCluster::start(&deep, &options()).await.expect("started again");
     again.stop().await;
+}
+
+#[tokio::test]
+async fn failed_start_says_why_in_one_line() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let cluster = EmbeddedCluster::start(dir.path(), &options()).await.expect("started");
+    cluster.stop().await;
+    let wishes = dir.path().join("postgres/local.conf");
+    std::fs::write(&wishes, "shared_buffers = nonsense\n").expect("written");
+    std::fs::set_permissions(&wishes, PermissionsExt::from_mode(0o644)).expect("readable");
+    let error = EmbeddedCluster::start(dir.path(), &options()).await.expect_err("refused").to_string();
+    assert!(error.contains("shared_buffers") && error.lines().count() == 1, "{error}");
 }

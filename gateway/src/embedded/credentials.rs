@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::config::{Config, Secret};
 
 use super::error::{EmbeddedError, IoContext};
-use super::layout::create_private_dir;
+use super::layout::{create_private_dir, give_to_owner_of_dir};
 
 /// Length of a generated access key, characters.
 const ACCESS_KEY_LENGTH: usize = 20;
@@ -39,11 +39,7 @@ impl RootCredentials {
     /// The file can't be read or written, or holds something else.
     pub fn resolve(config: &Config) -> Result<Self, EmbeddedError> {
         if let (Some(access_key), Some(secret_key)) = (&config.root_access_key, &config.root_secret_key) {
-            return Ok(Self {
-                access_key: access_key.clone(),
-                secret_key: secret_key.clone(),
-                generated: false,
-            });
+            return Ok(Self { access_key: access_key.clone(), secret_key: secret_key.clone(), generated: false });
         }
         let path = config.data_dir.join("credentials");
         if !path.exists() {
@@ -56,11 +52,7 @@ impl RootCredentials {
     fn generate(path: &Path) -> Result<Self, EmbeddedError> {
         let access_key = random_text(ACCESS_KEY_ALPHABET, ACCESS_KEY_LENGTH).context("draw keys for", path)?;
         let secret_key = random_text(SECRET_KEY_ALPHABET, SECRET_KEY_LENGTH).context("draw keys for", path)?;
-        Ok(Self {
-            access_key,
-            secret_key: Secret::new(secret_key),
-            generated: true,
-        })
+        Ok(Self { access_key, secret_key: Secret::new(secret_key), generated: true })
     }
 
     fn read(path: &Path) -> Result<Self, EmbeddedError> {
@@ -73,11 +65,9 @@ impl RootCredentials {
             Some(quoted.trim_matches('"').to_owned()).filter(|value| !value.is_empty())
         };
         match (value("root_access_key"), value("root_secret_key")) {
-            (Some(access_key), Some(secret_key)) => Ok(Self {
-                access_key,
-                secret_key: Secret::new(secret_key),
-                generated: true,
-            }),
+            (Some(access_key), Some(secret_key)) => {
+                Ok(Self { access_key, secret_key: Secret::new(secret_key), generated: true })
+            }
             _ => Err(EmbeddedError::Credentials { path: path.to_owned() }),
         }
     }
@@ -92,16 +82,9 @@ fn store(path: &Path, credentials: &RootCredentials) -> Result<(), EmbeddedError
         credentials.secret_key.expose()
     );
     let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&fresh)
-        .context("write", &fresh)?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .context("write", &fresh)?;
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh).context("write", &fresh)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).context("write", &fresh)?;
+    give_to_owner_of_dir(path, &file)?;
     let linked = std::fs::hard_link(&fresh, path);
     std::fs::remove_file(&fresh).context("remove", &fresh)?;
     match linked {
@@ -132,10 +115,7 @@ mod tests {
     use super::*;
 
     fn config_in(dir: &Path) -> Config {
-        Config {
-            data_dir: dir.join("data"),
-            ..Config::default()
-        }
+        Config { data_dir: dir.join("data"), ..Config::default() }
     }
 
     #[test]
@@ -145,23 +125,11 @@ mod tests {
         let first = RootCredentials::resolve(&config).expect("generated");
         assert!(first.generated);
         assert_eq!((first.access_key.len(), first.secret_key.expose().len()), (20, 40));
-        assert!(
-            first
-                .access_key
-                .chars()
-                .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
-        );
-        let mode = std::fs::metadata(config.data_dir.join("credentials"))
-            .expect("stored")
-            .permissions()
-            .mode();
+        assert!(first.access_key.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit()));
+        let mode = std::fs::metadata(config.data_dir.join("credentials")).expect("stored").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(RootCredentials::resolve(&config).expect("read back"), first);
-        assert_eq!(
-            std::fs::read_dir(&config.data_dir).expect("listed").count(),
-            1,
-            "no temporary file is left"
-        );
+        assert_eq!(std::fs::read_dir(&config.data_dir).expect("listed").count(), 1, "no temporary file is left");
         assert!(!format!("{first:?}").contains(first.secret_key.expose()));
     }
 

@@ -125,8 +125,11 @@ pub enum EmbeddedError {
         process: i32,
     },
     /// The role or database can't be made.
-    #[error("the private PostgreSQL server can't be prepared: {0}")]
-    Setup(#[from] tokio_postgres::Error),
+    #[error("the private PostgreSQL server can't be prepared: {reason}")]
+    Setup {
+        /// What the server said.
+        reason: String,
+    },
     /// The stored root keys are damaged.
     #[error("{} holds no pair of root keys: restore it, or remove it to have new keys generated", path.display())]
     Credentials {
@@ -134,15 +137,22 @@ pub enum EmbeddedError {
         path: PathBuf,
     },
     /// A file operation failed.
-    #[error("can't {action} {}: {source}", path.display())]
+    #[error("can't {action} {}: {reason}", path.display())]
     Io {
         /// What was tried, as a verb.
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
+        /// What the system said. Part of the sentence, so it is no `source` that a chain would print again.
+        reason: std::io::Error,
     },
+}
+
+impl From<tokio_postgres::Error> for EmbeddedError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let reason = error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned());
+        Self::Setup { reason }
+    }
 }
 
 /// Adds to an [`std::io::Error`] what was tried on which path.
@@ -152,10 +162,6 @@ pub(super) trait IoContext<T> {
 
 impl<T> IoContext<T> for std::io::Result<T> {
     fn context(self, action: &'static str, path: &Path) -> Result<T, EmbeddedError> {
-        self.map_err(|source| EmbeddedError::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        })
+        self.map_err(|reason| EmbeddedError::Io { action, path: path.to_owned(), reason })
     }
 }

@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 use super::error::{EmbeddedError, IoContext};
 use super::layout::Layout;
-use super::lock::tail;
+use super::logs::tail;
 use super::settings::{PG_HBA_CONF, POSTGRESQL_CONF};
 use super::user::Launcher;
 
@@ -33,9 +33,7 @@ pub(super) async fn create(launcher: &Launcher, layout: &Layout) -> Result<(), E
     run_initdb(launcher, layout, &fresh).await?;
     launcher.user.write_file(&fresh.join("pg_hba.conf"), PG_HBA_CONF)?;
     launcher.user.write_file(&fresh.join("lobgate.conf"), "")?;
-    launcher
-        .user
-        .write_file(&fresh.join("postgresql.conf"), POSTGRESQL_CONF)?;
+    launcher.user.write_file(&fresh.join("postgresql.conf"), POSTGRESQL_CONF)?;
     sync_dir(&fresh)?;
     std::fs::rename(&fresh, &pgdata).context("finish", &pgdata)?;
     sync_dir(&layout.root)
@@ -47,23 +45,13 @@ async fn run_initdb(launcher: &Launcher, layout: &Layout, fresh: &Path) -> Resul
     let log_too = log.try_clone().context("write", &log_path)?;
     let mut launch = launcher.prepare("initdb", fresh)?;
     launch.command.arg("-D").arg(&launch.data_argument);
-    launch
-        .command
-        .args(["--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions"]);
-    launch
-        .command
-        .args(["--auth-local=trust", "--auth-host=reject", "--username", SUPERUSER]);
+    launch.command.args(["--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions"]);
+    launch.command.args(["--auth-local=trust", "--auth-host=reject", "--username", SUPERUSER]);
     launch.command.stdout(log).stderr(log_too).stdin(Stdio::null());
     let program = launcher.binaries.program("initdb");
     let mut command = tokio::process::Command::from(launch.command);
     let status = command.kill_on_drop(true).status().await.context("run", &program)?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(EmbeddedError::Initdb {
-            detail: tail(&log_path, 3),
-        })
-    }
+    if status.success() { Ok(()) } else { Err(EmbeddedError::Initdb { detail: tail(&log_path, 3) }) }
 }
 
 fn remove_unfinished(layout: &Layout) -> Result<(), EmbeddedError> {

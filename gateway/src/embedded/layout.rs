@@ -25,7 +25,7 @@ use super::user::ServerUser;
 /// Longest socket path used: the system's limit is 108 bytes on Linux, 104 elsewhere.
 const SOCKET_PATH_MAX: usize = 100;
 /// Name of the socket within its directory.
-const SOCKET_NAME: &str = ".s.PGSQL.5432";
+pub(super) const SOCKET_NAME: &str = ".s.PGSQL.5432";
 
 /// Paths within one data directory.
 #[derive(Debug, Clone)]
@@ -107,19 +107,24 @@ pub(super) fn create_private_dir(dir: &Path) -> Result<(), EmbeddedError> {
     }
 }
 
+/// Lets the owner of a data directory keep using a file in it that root made during a visit.
+pub(super) fn give_to_owner_of_dir(path: &Path, file: &std::fs::File) -> Result<(), EmbeddedError> {
+    let Some(dir) = path.parent().filter(|_| nix::unistd::geteuid().is_root()) else {
+        return Ok(());
+    };
+    let owner = dir.metadata().context("read", dir)?;
+    std::os::unix::fs::fchown(file, Some(owner.uid()), Some(owner.gid())).context("hand over", path)
+}
+
 /// The URL of the gateway's role and database behind a socket directory.
 pub(super) fn url_of(socket_dir: &Path) -> String {
-    let encoded = percent_encoding::percent_encode(
-        socket_dir.as_os_str().as_encoded_bytes(),
-        percent_encoding::NON_ALPHANUMERIC,
-    );
+    let encoded =
+        percent_encoding::percent_encode(socket_dir.as_os_str().as_encoded_bytes(), percent_encoding::NON_ALPHANUMERIC);
     format!("postgresql://lobgate@/lobgate?host={encoded}")
 }
 
 fn fits_a_socket(dir: &Path) -> bool {
-    let plain = dir
-        .to_str()
-        .is_some_and(|text| !text.contains([',', '"', '\'', '\\', '\n']));
+    let plain = dir.to_str().is_some_and(|text| !text.contains([',', '"', '\'', '\\', '\n']));
     plain && dir.as_os_str().len() + 1 + SOCKET_NAME.len() <= SOCKET_PATH_MAX
 }
 
@@ -127,16 +132,11 @@ fn fits_a_socket(dir: &Path) -> bool {
 fn short_base(user: &ServerUser) -> PathBuf {
     let is_short = |dir: &PathBuf| dir.is_absolute() && dir.is_dir() && dir.as_os_str().len() < 60;
     if user.switch {
-        return Some(PathBuf::from("/run"))
-            .filter(is_short)
-            .unwrap_or_else(|| PathBuf::from("/tmp"));
+        return Some(PathBuf::from("/run")).filter(is_short).unwrap_or_else(|| PathBuf::from("/tmp"));
     }
     let mine = |dir: &PathBuf| dir.metadata().is_ok_and(|metadata| metadata.uid() == user.uid);
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    runtime
-        .filter(is_short)
-        .filter(mine)
-        .unwrap_or_else(|| PathBuf::from("/tmp"))
+    runtime.filter(is_short).filter(mine).unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
 /// Makes `dir` with mode 0700 for `user`; an existing one must be exactly that, since anybody may write in `/tmp`.
@@ -152,10 +152,7 @@ fn make_owned_private_dir(dir: &Path, user: &ServerUser) -> Result<(), EmbeddedE
     if metadata.is_dir() && trusted_owner && metadata.mode() & 0o077 == 0 {
         return user.own_dir(dir);
     }
-    Err(EmbeddedError::SocketDir {
-        path: dir.to_owned(),
-        user: user.name.clone(),
-    })
+    Err(EmbeddedError::SocketDir { path: dir.to_owned(), user: user.name.clone() })
 }
 
 #[cfg(test)]
@@ -174,13 +171,7 @@ mod tests {
     fn url_survives_the_parser() {
         let url = url_of(Path::new("/srv/with space/100%/run"));
         let parsed: tokio_postgres::Config = url.parse().expect("a valid URL");
-        assert_eq!(
-            parsed.get_hosts(),
-            [tokio_postgres::config::Host::Unix("/srv/with space/100%/run".into())]
-        );
-        assert_eq!(
-            (parsed.get_user(), parsed.get_dbname()),
-            (Some("lobgate"), Some("lobgate"))
-        );
+        assert_eq!(parsed.get_hosts(), [tokio_postgres::config::Host::Unix("/srv/with space/100%/run".into())]);
+        assert_eq!((parsed.get_user(), parsed.get_dbname()), (Some("lobgate"), Some("lobgate")));
     }
 }

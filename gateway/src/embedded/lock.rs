@@ -6,12 +6,12 @@
 //! Invariant: the kernel drops both locks with their process, however it ends, so no lock is ever stale.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{EmbeddedError, IoContext};
-use super::layout::Layout;
+use super::layout::{Layout, give_to_owner_of_dir};
 
 /// The right to run the server of one data directory; given up on drop.
 #[derive(Debug)]
@@ -47,9 +47,7 @@ impl OwnerLock {
 
     /// Tells other processes who holds the lock and where the server listens.
     pub(super) fn announce(&mut self, socket_dir: Option<&Path>) -> Result<(), EmbeddedError> {
-        let socket = socket_dir
-            .map(|dir| format!("socket_dir={}\n", dir.display()))
-            .unwrap_or_default();
+        let socket = socket_dir.map(|dir| format!("socket_dir={}\n", dir.display())).unwrap_or_default();
         let content = format!("pid={}\n{socket}", std::process::id());
         let written = self
             .file
@@ -64,21 +62,16 @@ impl Holder {
     /// What the lock file says now; empty while its holder is starting.
     pub(super) fn read(layout: &Layout) -> Self {
         let text = std::fs::read_to_string(layout.lock()).unwrap_or_default();
-        let value = |name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
-        };
-        Self {
-            pid: value("pid"),
-            socket_dir: value("socket_dir").map(PathBuf::from),
-        }
+        let value =
+            |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=').map(str::to_owned));
+        Self { pid: value("pid"), socket_dir: value("socket_dir").map(PathBuf::from) }
     }
 }
 
 /// The mark of a command that uses the server of another lobgate; given up on drop.
 #[derive(Debug)]
 pub(super) struct UserMark {
-    _file: File,
+    file: File,
 }
 
 impl UserMark {
@@ -87,7 +80,7 @@ impl UserMark {
         let path = layout.users_lock();
         let file = open(&path)?;
         match file.try_lock_shared() {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error).context("lock", &path),
         }
@@ -96,35 +89,29 @@ impl UserMark {
     /// Holds newcomers off; `None` while somebody uses the server.
     pub(super) fn try_exclude(layout: &Layout) -> Option<Self> {
         let file = open(&layout.users_lock()).ok()?;
-        file.try_lock().ok().map(|()| Self { _file: file })
+        file.try_lock().ok().map(|()| Self { file })
+    }
+}
+
+// Unlocked by name, not by closing: a program just being started may hold a copy of the descriptor for a moment.
+impl Drop for OwnerLock {
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
+impl Drop for UserMark {
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 
 fn open(path: &Path) -> Result<File, EmbeddedError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.open(path).context("open", path)
-}
-
-/// The last `lines` lines of a file, joined; empty where it can't be read.
-pub(super) fn tail(path: &Path, lines: usize) -> String {
-    let mut bytes = Vec::new();
-    if File::open(path)
-        .and_then(|mut file| file.read_to_end(&mut bytes))
-        .is_err()
-    {
-        return String::new();
-    }
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let mut last: Vec<&str> = text
-        .lines()
-        .rev()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .take(lines)
-        .collect();
-    last.reverse();
-    last.join("; ")
+    let file = options.open(path).context("open", path)?;
+    give_to_owner_of_dir(path, &file)?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -150,10 +137,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("temporary directory");
         let layout = Layout::open(dir.path()).expect("layout");
         let user = UserMark::try_leave(&layout).expect("mark").expect("free");
-        assert!(
-            UserMark::try_leave(&layout).expect("mark").is_some(),
-            "users don't exclude each other"
-        );
+        assert!(UserMark::try_leave(&layout).expect("mark").is_some(), "users don't exclude each other");
         assert!(UserMark::try_exclude(&layout).is_none());
         drop(user);
         let excluded = UserMark::try_exclude(&layout).expect("nobody left");

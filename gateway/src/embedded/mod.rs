@@ -14,6 +14,7 @@ mod error;
 mod initdb;
 mod layout;
 mod lock;
+mod logs;
 mod orphans;
 mod process;
 mod settings;

@@ -34,11 +34,7 @@ pub(super) async fn settle(layout: &Layout) -> Result<(), EmbeddedError> {
         let Some(first) = alive.first().copied() else {
             return remove_if_misleading(&pid_file, server);
         };
-        let wanted = if started.elapsed() < ORDERLY {
-            Signal::SIGINT
-        } else {
-            Signal::SIGQUIT
-        };
+        let wanted = if started.elapsed() < ORDERLY { Signal::SIGINT } else { Signal::SIGQUIT };
         if let Some(pid) = server.filter(|pid| alive.contains(pid) && sent != Some(wanted)) {
             tracing::warn!(
                 postgres.pid = pid,
@@ -50,10 +46,7 @@ pub(super) async fn settle(layout: &Layout) -> Result<(), EmbeddedError> {
             sent = Some(wanted);
         }
         if started.elapsed() > PATIENCE {
-            return Err(EmbeddedError::Orphan {
-                data_dir: layout.root.clone(),
-                process: first,
-            });
+            return Err(EmbeddedError::Orphan { data_dir: layout.root.clone(), process: first });
         }
         tokio::time::sleep(POLL).await;
     }
@@ -68,10 +61,7 @@ fn server_pid(pid_file: &Path) -> Option<i32> {
 /// The `postgres` processes that work in `pgdata`. Without a `/proc`, the named server if it lives.
 fn processes_on(pgdata: &Path, server: Option<i32>) -> Vec<i32> {
     let (Ok(entries), Ok(cluster)) = (std::fs::read_dir("/proc"), pgdata.metadata()) else {
-        return server
-            .filter(|pid| kill(Pid::from_raw(*pid), None).is_ok())
-            .into_iter()
-            .collect();
+        return server.filter(|pid| kill(Pid::from_raw(*pid), None).is_ok()).into_iter().collect();
     };
     let works_there = |pid: &i32| {
         let cwd = std::fs::metadata(format!("/proc/{pid}/cwd"));
@@ -79,9 +69,7 @@ fn processes_on(pgdata: &Path, server: Option<i32>) -> Vec<i32> {
         let name = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         same_dir && matches!(name().trim(), "postgres" | "postmaster")
     };
-    let pids = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(works_there).collect()
 }
 

@@ -17,8 +17,8 @@ use tokio_postgres::NoTls;
 
 use super::error::{EmbeddedError, IoContext};
 use super::initdb::SUPERUSER;
-use super::layout::Layout;
-use super::lock::tail;
+use super::layout::{Layout, SOCKET_NAME};
+use super::logs::tail;
 use super::settings::DURABLE;
 use super::user::Launcher;
 
@@ -28,6 +28,9 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(50);
 const PROGRESS: Duration = Duration::from_secs(5);
+
+/// What the server says, when it moves on to its own log files.
+const COLLECTOR_NOTICE: &str = "logging collector";
 
 /// All that is needed to start the server again.
 #[derive(Debug, Clone)]
@@ -64,11 +67,7 @@ impl ServerPlan {
             if started.elapsed() > READY_TIMEOUT {
                 let seconds = READY_TIMEOUT.as_secs();
                 let data_dir = self.layout.root.clone();
-                return Err(EmbeddedError::NotReady {
-                    data_dir,
-                    seconds,
-                    logs: self.layout.logs(),
-                });
+                return Err(EmbeddedError::NotReady { data_dir, seconds, logs: self.layout.logs() });
             }
             tokio::time::sleep(POLL).await;
         }
@@ -77,17 +76,14 @@ impl ServerPlan {
     /// A connection as superuser, for preparing role and database.
     pub(super) async fn connect(&self) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
         let mut config = tokio_postgres::Config::new();
-        config
-            .host_path(&self.socket_dir)
-            .user(SUPERUSER)
-            .dbname("postgres")
-            .application_name("lobgate setup");
+        config.host_path(&self.socket_dir).user(SUPERUSER).dbname("postgres").application_name("lobgate setup");
         let (client, connection) = config.connect_timeout(Duration::from_secs(5)).connect(NoTls).await?;
         tokio::spawn(connection);
         Ok(client)
     }
 
     fn spawn(&self) -> Result<ServerProcess, EmbeddedError> {
+        self.remove_stale_socket()?;
         let log_path = self.startup_log();
         let log = File::create(&log_path).context("write", &log_path)?;
         let log_too = log.try_clone().context("write", &log_path)?;
@@ -98,47 +94,46 @@ impl ServerPlan {
         }
         launch.command.stdout(log).stderr(log_too);
         let spawned = tokio::process::Command::from(launch.command).spawn();
-        Ok(ServerProcess {
-            child: spawned.context("run", &self.launcher.binaries.program("postgres"))?,
-        })
+        Ok(ServerProcess { child: spawned.context("run", &self.launcher.binaries.program("postgres"))? })
+    }
+
+    /// The socket's own pid file misleads PostgreSQL as `postmaster.pid` may. Its directory serves this cluster only
+    /// and nothing works on the cluster, so whatever is left there is stale.
+    fn remove_stale_socket(&self) -> Result<(), EmbeddedError> {
+        for name in [SOCKET_NAME.to_owned(), format!("{SOCKET_NAME}.lock")] {
+            let path = self.socket_dir.join(name);
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).context("remove", &path);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn exited(&self, status: ExitStatus) -> EmbeddedError {
-        let status_text = describe(status);
-        EmbeddedError::Exited {
-            status: status_text,
-            detail: self.last_words(3),
-            logs: self.layout.logs(),
-        }
+        EmbeddedError::Exited { status: describe(status), detail: self.last_words(3), logs: self.layout.logs() }
     }
 
     fn startup_log(&self) -> PathBuf {
         self.layout.logs().join("startup.log")
     }
 
-    /// The newest lines of the server's log, or what it said before it had one.
+    /// The newest lines of the server's log, or of what it said before it had one.
     fn last_words(&self, lines: usize) -> String {
-        let entries = std::fs::read_dir(self.layout.logs()).into_iter().flatten().flatten();
-        let is_log = |path: &PathBuf| {
-            path.file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with("postgresql-"))
-        };
-        let logs = entries.map(|entry| entry.path()).filter(is_log);
-        let dated = logs.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)));
-        let started = self
-            .startup_log()
-            .metadata()
-            .and_then(|metadata| metadata.created().or_else(|_| metadata.modified()))
-            .ok();
-        let newest = dated
-            .max()
-            .filter(|(written, _)| started.is_none_or(|start| *written >= start));
-        let from_log = newest.map(|(_, path)| tail(&path, lines)).unwrap_or_default();
-        if from_log.is_empty() {
-            tail(&self.startup_log(), lines)
-        } else {
-            from_log
+        let before = tail(&self.startup_log(), lines);
+        if !before.contains(COLLECTOR_NOTICE) {
+            return before;
         }
+        let entries = std::fs::read_dir(self.layout.logs()).into_iter().flatten().flatten();
+        let is_log =
+            |path: &PathBuf| path.extension().is_some_and(|end| end == "log") && !path.ends_with("startup.log");
+        let dated = entries.map(|entry| entry.path()).filter(is_log).filter_map(|path| {
+            let written = path.metadata().ok()?.modified().ok()?;
+            Some((written, path))
+        });
+        dated.max().map(|(_, path)| tail(&path, lines)).unwrap_or_default()
     }
 }
 

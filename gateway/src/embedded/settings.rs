@@ -37,21 +37,13 @@ const MIB: u64 = 1 << 20;
 
 /// Settings tried first: name, value, why.
 const OPTIONAL: &[(&str, &str, &str)] = &[
-    (
-        "default_toast_compression",
-        "lz4",
-        "pages of large objects compress on write: lz4 costs a fraction of pglz",
-    ),
+    ("default_toast_compression", "lz4", "pages of large objects compress on write: lz4 costs a fraction of pglz"),
     (
         "wal_compression",
         "lz4",
         "full-page images; without lz4 it stays off, because pglz costs more than the log saves",
     ),
-    (
-        "recovery_init_sync_method",
-        "syncfs",
-        "one call instead of an open and fsync per file when recovering",
-    ),
+    ("recovery_init_sync_method", "syncfs", "one call instead of an open and fsync per file when recovering"),
 ];
 
 /// Writes the settings for a server with `connections` pooled connections.
@@ -77,17 +69,9 @@ pub(super) fn write(
 /// Whether these binaries know `name` with `value`.
 fn is_accepted(launcher: &Launcher, pgdata: &Path, name: &str, value: &str) -> Result<bool, EmbeddedError> {
     let mut launch = launcher.prepare("postgres", pgdata)?;
-    launch
-        .command
-        .arg("-D")
-        .arg(&launch.data_argument)
-        .arg("-c")
-        .arg(format!("{name}={value}"))
-        .args(["-C", name]);
+    launch.command.arg("-D").arg(&launch.data_argument).arg("-c").arg(format!("{name}={value}")).args(["-C", name]);
     let status = launch.command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status
-        .map(|ended| ended.success())
-        .context("run", &launcher.binaries.program("postgres"))
+    status.map(|ended| ended.success()).context("run", &launcher.binaries.program("postgres"))
 }
 
 fn general(socket_dir: &Path, connections: u32, memory: u64) -> String {
@@ -154,13 +138,8 @@ fn memory_bytes() -> u64 {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
     });
-    let limits = [
-        "/sys/fs/cgroup/memory.max",
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ];
-    let limited = limits
-        .iter()
-        .filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok());
+    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let limited = limits.iter().filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok());
     limited.chain(total).min().unwrap_or(1024 * MIB)
 }
 

@@ -38,15 +38,12 @@ impl ServerUser {
     /// The user for the cluster in `pgdata`, which need not exist yet.
     pub(super) fn choose(pgdata: &Path) -> Result<Self, EmbeddedError> {
         let me = geteuid();
-        let owner = std::fs::metadata(pgdata)
-            .ok()
-            .map(|metadata| (metadata.uid(), metadata.gid()));
+        let owner = std::fs::metadata(pgdata).ok().map(|metadata| (metadata.uid(), metadata.gid()));
         if !me.is_root() {
             return match owner {
-                Some((uid, _)) if uid != me.as_raw() => Err(EmbeddedError::ForeignOwner {
-                    path: pgdata.to_owned(),
-                    owner: user_name(uid),
-                }),
+                Some((uid, _)) if uid != me.as_raw() => {
+                    Err(EmbeddedError::ForeignOwner { path: pgdata.to_owned(), owner: user_name(uid) })
+                }
                 _ => Ok(Self {
                     uid: me.as_raw(),
                     gid: nix::unistd::getegid().as_raw(),
@@ -56,23 +53,11 @@ impl ServerUser {
             };
         }
         if let Some((uid, gid)) = owner.filter(|(uid, _)| *uid != 0) {
-            return Ok(Self {
-                uid,
-                gid,
-                name: user_name(uid),
-                switch: true,
-            });
+            return Ok(Self { uid, gid, name: user_name(uid), switch: true });
         }
-        let known = ["postgres", "nobody"]
-            .iter()
-            .find_map(|name| User::from_name(name).ok().flatten());
+        let known = ["postgres", "nobody"].iter().find_map(|name| User::from_name(name).ok().flatten());
         let user = known.ok_or(EmbeddedError::NoUser)?;
-        Ok(Self {
-            uid: user.uid.as_raw(),
-            gid: user.gid.as_raw(),
-            name: user.name,
-            switch: true,
-        })
+        Ok(Self { uid: user.uid.as_raw(), gid: user.gid.as_raw(), name: user.name, switch: true })
     }
 
     /// Makes the directory, or takes an existing one over, with mode 0700.
@@ -99,20 +84,14 @@ impl ServerUser {
         std::fs::write(&fresh, content).context("write", &fresh)?;
         std::fs::set_permissions(&fresh, PermissionsExt::from_mode(0o600)).context("protect", &fresh)?;
         self.own(&fresh)?;
-        File::open(&fresh)
-            .and_then(|file| file.sync_all())
-            .context("write", &fresh)?;
+        File::open(&fresh).and_then(|file| file.sync_all()).context("write", &fresh)?;
         std::fs::rename(&fresh, path).context("write", path)
     }
 
     /// Takes over data that root owns (a copy or a restore); other owners were respected by [`Self::choose`].
     pub(super) fn adopt(&self, pgdata: &Path) -> Result<(), EmbeddedError> {
         let owner = pgdata.metadata().context("read", pgdata)?.uid();
-        if self.switch && owner != self.uid {
-            self.own_tree(pgdata)
-        } else {
-            Ok(())
-        }
+        if self.switch && owner != self.uid { self.own_tree(pgdata) } else { Ok(()) }
     }
 
     fn own(&self, path: &Path) -> Result<(), EmbeddedError> {
@@ -154,31 +133,17 @@ impl Launcher {
     pub(super) fn prepare(&self, name: &str, dir: &Path) -> Result<Launch, EmbeddedError> {
         let program = self.binaries.program(name);
         if self.can_enter(dir)? {
-            return Ok(Launch {
-                command: self.command(&program),
-                data_argument: dir.to_owned(),
-                _directory: None,
-            });
+            return Ok(Launch { command: self.command(&program), data_argument: dir.to_owned(), _directory: None });
         }
         if !Path::new("/proc/self/fd").exists() {
             let mend = "let that user walk through the parent directories or choose another data_dir";
-            return Err(EmbeddedError::Unreachable {
-                user: self.user.name.clone(),
-                path: dir.to_owned(),
-                mend,
-            });
+            return Err(EmbeddedError::Unreachable { user: self.user.name.clone(), path: dir.to_owned(), mend });
         }
         let directory = File::open(dir).context("open", dir)?;
         // Inherited by the program: the only way in that needs no permission on the parents.
-        fcntl(directory.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))
-            .map_err(io::Error::from)
-            .context("open", dir)?;
+        fcntl(directory.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).map_err(io::Error::from).context("open", dir)?;
         let data_argument = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
-        Ok(Launch {
-            command: self.command(&program),
-            data_argument,
-            _directory: Some(directory),
-        })
+        Ok(Launch { command: self.command(&program), data_argument, _directory: Some(directory) })
     }
 
     /// Whether the user can run the programs and walk to `dir`.
@@ -189,12 +154,7 @@ impl Launcher {
         let program = self.binaries.program("postgres");
         let reaches = |from: &Path| {
             // The working directory is entered after the switch to the user, so this asks the kernel itself.
-            let status = self
-                .command(&program)
-                .arg("--version")
-                .current_dir(from)
-                .stdout(Stdio::null())
-                .status();
+            let status = self.command(&program).arg("--version").current_dir(from).stdout(Stdio::null()).status();
             match status {
                 Ok(_) => Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
@@ -203,22 +163,14 @@ impl Launcher {
         };
         if !reaches(Path::new("/")).context("run", &program)? {
             let mend = "install PostgreSQL where every user can run it or name such a directory in postgres_bin";
-            return Err(EmbeddedError::Unreachable {
-                user: self.user.name.clone(),
-                path: program,
-                mend,
-            });
+            return Err(EmbeddedError::Unreachable { user: self.user.name.clone(), path: program, mend });
         }
         reaches(dir).context("enter", dir)
     }
 
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command
-            .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("LC_ALL", "C")
-            .env("TZ", "UTC");
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LC_ALL", "C").env("TZ", "UTC");
         command.current_dir("/").stdin(Stdio::null()).process_group(0);
         if self.user.switch {
             command.uid(self.user.uid).gid(self.user.gid);

@@ -143,7 +143,9 @@ impl Vacuum {
         }
         let began = Instant::now();
         match storage.vacuum().await {
-            Ok(()) => tracing::info!(pages = self.pages, seconds = began.elapsed().as_secs(), "destroyed pages vacuumed"),
+            Ok(()) => {
+                tracing::info!(pages = self.pages, seconds = began.elapsed().as_secs(), "destroyed pages vacuumed")
+            }
             Err(error) => {
                 // Autovacuum does it too, later.
                 tracing::warn!(%error, "large objects cannot be vacuumed by this role, which should own the database");

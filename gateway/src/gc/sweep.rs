@@ -134,7 +134,8 @@ pub fn save(report: &SweepReport, path: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// The file cannot be read, or is no report.
 pub fn load(path: &Path) -> anyhow::Result<SweepReport> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("the report {} cannot be read", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("the report {} cannot be read", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is not a report of lobgate sweep report", path.display()))
 }
 

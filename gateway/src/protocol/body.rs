@@ -29,7 +29,7 @@ pub(super) const MAX_BODY_BYTES: u64 = 5 << 30;
 struct Received(Arc<AtomicBool>);
 
 /// Receives the body of an upload and verifies everything that the request declares of it.
-pub(super) async fn stage<T>(
+pub(super) async fn stage<T: Sync>(
     storage: &Storage,
     req: &S3Request<T>,
     body: Option<StreamingBlob>,

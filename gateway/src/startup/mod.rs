@@ -83,7 +83,9 @@ fn pooler(config: &Config) -> Pooler {
 fn tell(facts: &ServerFacts) {
     tracing::info!(version = facts.version_text, pooled = facts.pooled, lz4 = facts.lz4, "connected to PostgreSQL");
     if !facts.fsync {
-        tracing::warn!("fsync is off on this server: a crash of its machine may lose acknowledged writes; set fsync = on");
+        tracing::warn!(
+            "fsync is off on this server: a crash of its machine may lose acknowledged writes; set fsync = on"
+        );
     }
     if !facts.lz4 {
         tracing::info!("this server cannot compress with lz4; large objects are written faster where it can");

@@ -15,7 +15,7 @@ const UNIT: u64 = 1024;
 
 /// Memory to be shared.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub(super) struct Budget {
     semaphore: Arc<Semaphore>,
     units: u32,
     wait: Duration,
@@ -23,14 +23,14 @@ pub struct Budget {
 
 /// A share of a budget, given back when dropped.
 #[derive(Debug)]
-pub struct Permit {
+pub(super) struct Permit {
     _permit: OwnedSemaphorePermit,
 }
 
 impl Budget {
     /// A budget of so many bytes; a share is waited for at most `wait`.
     #[must_use]
-    pub fn new(bytes: u64, wait: Duration) -> Self {
+    pub(super) fn new(bytes: u64, wait: Duration) -> Self {
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX >> 4).clamp(1, u32::MAX >> 4);
         Self { semaphore: Arc::new(Semaphore::new(units as usize)), units, wait }
     }
@@ -39,7 +39,7 @@ impl Budget {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] where none came free in time.
-    pub async fn take(&self, bytes: u64) -> Result<Permit> {
+    pub(super) async fn take(&self, bytes: u64) -> Result<Permit> {
         let acquire = Arc::clone(&self.semaphore).acquire_many_owned(self.share(bytes));
         match tokio::time::timeout(self.wait, acquire).await {
             Ok(Ok(permit)) => Ok(Permit { _permit: permit }),
@@ -49,7 +49,7 @@ impl Budget {
 
     /// Takes a share if it is free now.
     #[must_use]
-    pub fn try_take(&self, bytes: u64) -> Option<Permit> {
+    pub(super) fn try_take(&self, bytes: u64) -> Option<Permit> {
         Arc::clone(&self.semaphore).try_acquire_many_owned(self.share(bytes)).ok().map(|p| Permit { _permit: p })
     }
 

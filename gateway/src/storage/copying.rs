@@ -51,7 +51,12 @@ impl Storage {
     ///
     /// # Errors
     /// [`ErrorKind::NoSuchUpload`], and those of reading and writing.
-    pub async fn copy_part(&self, source: Located, mut part: PublishPart, algorithm: Option<ChecksumAlgorithm>) -> Result<PartInfo> {
+    pub async fn copy_part(
+        &self,
+        source: Located,
+        mut part: PublishPart,
+        algorithm: Option<ChecksumAlgorithm>,
+    ) -> Result<PartInfo> {
         let range = source.range().ok_or(ErrorKind::Internal)?;
         let length = range.end - range.start;
         if let [segment] = source.segments.as_slice()

@@ -96,7 +96,12 @@ impl Storage {
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn examine(&self, columns: &[ReferringColumn], oids: &[Oid], sizes_of: &[Oid]) -> Result<(Vec<Oid>, Vec<u64>)> {
+    pub async fn examine(
+        &self,
+        columns: &[ReferringColumn],
+        oids: &[Oid],
+        sizes_of: &[Oid],
+    ) -> Result<(Vec<Oid>, Vec<u64>)> {
         let tx = self.db.begin("examine_large_objects", Lane::Writer).await?;
         let mut referred = Vec::new();
         for column in columns.iter().filter(|c| c.readable) {
@@ -157,7 +162,8 @@ impl Storage {
     pub async fn check_content(&self, scanned: &ScannedContent, progress: impl Fn(u64) + Send) -> Result<ContentCheck> {
         let Some(md5) = &scanned.md5 else { return Ok(ContentCheck::Sound) };
         if !scanned.present {
-            let damage = ContentCheck::Damaged(format!("its large object {} does not exist", scanned.loid.unwrap_or(0)));
+            let damage =
+                ContentCheck::Damaged(format!("its large object {} does not exist", scanned.loid.unwrap_or(0)));
             return self.unless_gone(scanned.id, damage).await;
         }
         let mut digester = Digester::new(&[], false);

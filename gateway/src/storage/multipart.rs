@@ -6,18 +6,16 @@
 
 use md5::{Digest as _, Md5};
 use time::OffsetDateTime;
-use uuid::Uuid;
 
 use super::content::digest::{self, Digester};
 use super::error::{ErrorKind, Result, StorageError};
 use super::index::contents::{self, CompositePart};
 use super::index::objects::{self, ExistingContent};
 use super::index::uploads::{self, CompletedColumn, StoredPart};
-use super::listing::{common_prefix, prefix_end};
 use super::staged_writer::detached;
 use super::types::{
-    Attributes, BucketName, Checksum, ChecksumAlgorithm, ChecksumType, MIN_PART_BYTES, ObjectKey, Page, PartInfo, UploadId,
-    WriteConditions,
+    Attributes, BucketName, Checksum, ChecksumAlgorithm, ChecksumType, MIN_PART_BYTES, ObjectKey, Page, PartInfo,
+    UploadId, WriteConditions,
 };
 use super::{PublishObject, Published, Storage, new_id};
 use crate::db::Lane;
@@ -110,30 +108,6 @@ pub struct Completed {
     pub parts_count: u32,
 }
 
-/// Which uploads to list.
-#[derive(Clone, Debug, Default)]
-pub struct ListUploads {
-    /// Keys that begin with this.
-    pub prefix: String,
-    /// Keys are rolled up to the first occurrence of this after the prefix.
-    pub delimiter: Option<String>,
-    /// Keys after this, and uploads of this key after `upload_id_marker`.
-    pub key_marker: Option<String>,
-    /// Only with `key_marker`.
-    pub upload_id_marker: Option<UploadId>,
-    /// At most so many entries.
-    pub max_entries: u32,
-}
-
-/// An entry of such a listing.
-#[derive(Clone, Debug)]
-pub enum UploadEntry {
-    /// An upload.
-    Upload(Upload),
-    /// Keys rolled up.
-    CommonPrefix(String),
-}
-
 impl Storage {
     /// Begins an upload.
     ///
@@ -170,44 +144,20 @@ impl Storage {
     ///
     /// # Errors
     /// As [`Storage::upload`].
-    pub async fn list_parts(&self, bucket: &BucketName, key: &ObjectKey, id: UploadId, after: u32, max: u32) -> Result<(Upload, Page<PartInfo>)> {
+    pub async fn list_parts(
+        &self,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        id: UploadId,
+        after: u32,
+        max: u32,
+    ) -> Result<(Upload, Page<PartInfo>)> {
         let upload = self.upload(bucket, key, id).await?;
         let algorithm = upload.checksum.map(|c| c.0);
         let parts = uploads::parts(&self.db, id, algorithm, after, max.saturating_add(1)).await?;
         let truncated = parts.len() > max as usize;
         let entries = parts.into_iter().take(max as usize).map(|p| p.info).collect();
         Ok((upload, Page { entries, truncated }))
-    }
-
-    /// Uploads under way in a bucket.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSuchBucket`], and those of the database.
-    pub async fn list_uploads(&self, bucket: &BucketName, query: ListUploads) -> Result<Page<UploadEntry>> {
-        self.bucket(bucket).await?;
-        let max = query.max_entries as usize;
-        let mut entries = Vec::new();
-        let mut after = upload_marker(&query);
-        while let Some((key, id)) = after.take().filter(|_| max > 0) {
-            let limit = query.max_entries.saturating_add(1);
-            let found = uploads::list(&self.db, bucket, &query.prefix, (&key, id), limit).await?;
-            for upload in found {
-                let rolled = common_prefix(&upload.key, &query.prefix, query.delimiter.as_deref()).map(str::to_owned);
-                if entries.len() == max {
-                    return Ok(Page { entries, truncated: true });
-                }
-                let Some(prefix) = rolled else {
-                    entries.push(UploadEntry::Upload(upload));
-                    after = None;
-                    continue;
-                };
-                // The scan is entered anew behind everything that is rolled up here.
-                after = prefix_end(&prefix).map(|end| (before(&end), Uuid::max()));
-                entries.push(UploadEntry::CommonPrefix(prefix));
-                break;
-            }
-        }
-        Ok(Page { entries, truncated: false })
     }
 
     /// Makes an object of an upload's parts.
@@ -272,13 +222,21 @@ fn choose(mut stored: Vec<StoredPart>, named: &[CompletedPart]) -> Result<Vec<St
         while stored.last().is_some_and(|p| p.info.number < want.number) {
             stored.pop();
         }
-        let Some(part) = stored.pop_if(|p| p.info.number == want.number && p.info.etag.eq_ignore_ascii_case(&want.etag)) else {
-            return Err(StorageError::new(ErrorKind::InvalidPart, format!("part {} is not stored with that ETag", want.number)));
+        let Some(part) =
+            stored.pop_if(|p| p.info.number == want.number && p.info.etag.eq_ignore_ascii_case(&want.etag))
+        else {
+            return Err(StorageError::new(
+                ErrorKind::InvalidPart,
+                format!("part {} is not stored with that ETag", want.number),
+            ));
         };
         if let Some((algorithm, value)) = &want.checksum
             && part.info.checksum.as_ref().is_none_or(|c| c.algorithm != *algorithm || c.value != *value)
         {
-            return Err(StorageError::new(ErrorKind::InvalidPart, format!("part {} has another checksum", want.number)));
+            return Err(StorageError::new(
+                ErrorKind::InvalidPart,
+                format!("part {} has another checksum", want.number),
+            ));
         }
         if part.info.size < MIN_PART_BYTES && Some(want.number) != last {
             return Err(ErrorKind::EntityTooSmall.into());
@@ -294,7 +252,13 @@ fn composite(parts: &[StoredPart]) -> Vec<CompositePart> {
         .iter()
         .map(|part| {
             let checksum = part.info.checksum.as_ref().map(|c| c.value.clone());
-            let entry = CompositePart { number: part.info.number, start, size: part.info.size, content: part.content, checksum };
+            let entry = CompositePart {
+                number: part.info.number,
+                start,
+                size: part.info.size,
+                content: part.content,
+                checksum,
+            };
             start += part.info.size;
             entry
         })
@@ -312,7 +276,8 @@ fn object_etag(parts: &[StoredPart]) -> String {
 
 /// The object's checksum from those of its parts, without reading a byte. `None` where a part has none.
 fn object_checksum(algorithm: ChecksumAlgorithm, kind: ChecksumType, parts: &[StoredPart]) -> Option<Checksum> {
-    let values: Option<Vec<_>> = parts.iter().map(|p| p.info.checksum.as_ref().map(|c| (c.value.as_slice(), p.info.size))).collect();
+    let values: Option<Vec<_>> =
+        parts.iter().map(|p| p.info.checksum.as_ref().map(|c| (c.value.as_slice(), p.info.size))).collect();
     let values = values?;
     let value = match kind {
         ChecksumType::Composite => {
@@ -339,7 +304,10 @@ fn answer(completed: &Completed) -> CompletedColumn {
         etag: completed.published.etag.clone(),
         size: completed.published.size,
         last_modified_ns: completed.published.last_modified.unix_timestamp_nanos(),
-        checksum: completed.checksum.as_ref().map(|c| (c.algorithm.as_str().into(), c.kind.as_str().into(), hex::encode(&c.value))),
+        checksum: completed
+            .checksum
+            .as_ref()
+            .map(|c| (c.algorithm.as_str().into(), c.kind.as_str().into(), hex::encode(&c.value))),
         parts_count: completed.parts_count,
     }
 }
@@ -356,25 +324,4 @@ fn repeated(answer: CompletedColumn) -> Completed {
     });
     let published = Published { etag: answer.etag, size: answer.size, last_modified };
     Completed { published, checksum, parts_count: answer.parts_count }
-}
-
-/// Where a listing of uploads begins: after this key, or after this upload of it. `None`: nothing can follow.
-fn upload_marker(query: &ListUploads) -> Option<(String, Uuid)> {
-    let Some(key) = &query.key_marker else { return Some((String::new(), Uuid::max())) };
-    if common_prefix(key, &query.prefix, query.delimiter.as_deref()) == Some(key) {
-        return prefix_end(key).map(|end| (before(&end), Uuid::max()));
-    }
-    Some((key.clone(), query.upload_id_marker.map_or(Uuid::max(), |id| id.0)))
-}
-
-/// A text that sorts before `end` and after or at everything that `end` is the end of: its last character lowered by
-/// one, then the last character of all, as often as a key is long.
-fn before(end: &str) -> String {
-    let mut text = end.to_owned();
-    let last = text.pop().map_or(0, u32::from);
-    if let Some(previous) = (0..last).rev().find_map(char::from_u32).filter(|c| *c != '\0') {
-        text.push(previous);
-    }
-    text.extend(std::iter::repeat_n(char::MAX, super::types::MAX_KEY_BYTES / char::MAX.len_utf8() + 1));
-    text
 }

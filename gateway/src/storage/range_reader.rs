@@ -79,15 +79,28 @@ impl Storage {
     ///
     /// # Errors
     /// As [`Storage::locate`].
-    pub async fn object_parts(&self, bucket: &BucketName, key: &ObjectKey, after: u32, max: u32) -> Result<(ObjectInfo, Page<PartInfo>)> {
+    pub async fn object_parts(
+        &self,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        after: u32,
+        max: u32,
+    ) -> Result<(ObjectInfo, Page<PartInfo>)> {
         let located = self.head(bucket, key, RangeRequest::Whole).await?;
-        let mut entries = objects::parts(&self.db, located.content, &located.info, after, max.saturating_add(1)).await?;
+        let mut entries =
+            objects::parts(&self.db, located.content, &located.info, after, max.saturating_add(1)).await?;
         let truncated = entries.len() > max as usize;
         entries.truncate(max as usize);
         Ok((located.info, Page { entries, truncated }))
     }
 
-    async fn find(&self, bucket: &BucketName, key: &ObjectKey, range: RangeRequest, with_content: bool) -> Result<Located> {
+    async fn find(
+        &self,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        range: RangeRequest,
+        with_content: bool,
+    ) -> Result<Located> {
         let guard = self.reads.begin()?;
         match objects::locate(&self.db, bucket, key, range, with_content).await? {
             Found::NoBucket => Err(ErrorKind::NoSuchBucket.into()),
@@ -106,7 +119,10 @@ impl Located {
             (part, range) = located_part(&info, &row.parts, number);
         }
         let segments = if info.parts_count.is_some() {
-            row.parts.into_iter().map(|p| Segment { content: p.content, start: p.start, size: p.size, inline: None }).collect()
+            row.parts
+                .into_iter()
+                .map(|p| Segment { content: p.content, start: p.start, size: p.size, inline: None })
+                .collect()
         } else {
             vec![Segment { content: row.content, start: 0, size: info.size, inline: row.inline }]
         };
@@ -149,7 +165,11 @@ impl Located {
 }
 
 /// The part that a number names, and its bytes. An object that was stored by one request is its own part 1.
-fn located_part(info: &ObjectInfo, parts: &[objects::LocatedPart], number: u32) -> (Option<PartInfo>, Option<Range<u64>>) {
+fn located_part(
+    info: &ObjectInfo,
+    parts: &[objects::LocatedPart],
+    number: u32,
+) -> (Option<PartInfo>, Option<Range<u64>>) {
     if info.parts_count.is_none() {
         return (None, (number == 1).then_some(0..info.size));
     }
@@ -173,7 +193,8 @@ fn plan(segments: &[Segment], range: &Range<u64>, window: u64) -> Vec<WindowPlan
         let end = range.end.saturating_sub(segment.start).min(segment.size);
         let mut offset = range.start.saturating_sub(segment.start);
         while offset < end {
-            let length = if segment.inline.is_some() { end - offset } else { (window - offset % window).min(end - offset) };
+            let length =
+                if segment.inline.is_some() { end - offset } else { (window - offset % window).min(end - offset) };
             windows.push(WindowPlan { segment: index, offset, length });
             offset += length;
         }

@@ -16,8 +16,8 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::error::{ErrorKind, Result, StorageError};
 use super::content::digest::Digests;
+use super::error::{ErrorKind, Result, StorageError};
 use super::index::objects::Bytestring;
 use super::index::{contents, objects, uploads};
 use super::{PublishObject, PublishPart, Storage, new_id};
@@ -34,10 +34,7 @@ const MAX_ATTEMPTS: u32 = 3;
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     /// An object with its ETag.
-    Object {
-        object: &'a PublishObject,
-        etag: &'a str,
-    },
+    Object { object: &'a PublishObject, etag: &'a str },
     /// A part of an upload.
     Part(&'a PublishPart),
 }

@@ -10,11 +10,9 @@
 //! leave nobody to learn the outcome.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt};
 use time::OffsetDateTime;
 use tokio_postgres::types::Oid;
@@ -23,10 +21,12 @@ use super::budget::Permit;
 use super::content::digest::{Digester, Digests};
 use super::error::{ErrorKind, Result, StorageError};
 use super::index::objects::ExistingContent;
+
 use super::index::{contents, objects, uploads};
+use super::large_object_writer::{LargeObjectWriter, WRITES_IN_FLIGHT};
 use super::settle::Target;
 use super::types::{Checksum, ChecksumAlgorithm, ChecksumType, PartInfo};
-use super::{PublishObject, PublishPart, Published, Storage, content, new_id};
+use super::{PublishObject, PublishPart, Published, Storage, new_id};
 use crate::db::{DbError, Lane, Tx};
 
 /// Bytes from a client. The error is the stream's own; it comes back as the source of [`ErrorKind::Body`].
@@ -35,8 +35,6 @@ pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, Box<dyn std::error
 /// Longest byte string that is stored by one statement (`lo_from_bytea`): beyond it chunked writes are faster, and the
 /// server's memory per session stays small.
 const ONE_STATEMENT_MAX: u64 = 8 << 20;
-/// Writes of one body under way at once: enough to keep the server busy while the next chunk is hashed.
-const WRITES_IN_FLIGHT: usize = 3;
 /// Pieces of a body are joined up to this size, so that many tiny ones do not cost an allocation each.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -64,7 +62,7 @@ enum Place {
     /// In memory, with the share of the budget that they take.
     Memory { pieces: Vec<Bytes>, _permit: Option<Permit> },
     /// In a large object of an open transaction.
-    Transaction { tx: Tx, loid: Oid },
+    Transaction { tx: Box<Tx>, loid: Oid },
 }
 
 impl Staged {
@@ -113,7 +111,11 @@ impl Storage {
         } else {
             let permit = self.uploads.take(buffered_at_most).await?;
             let (pieces, more) = incoming.receive(self.options.buffer_max).await?;
-            if more { self.stream(&mut incoming, pieces).await? } else { Place::Memory { pieces, _permit: Some(permit) } }
+            if more {
+                self.stream(&mut incoming, pieces).await?
+            } else {
+                Place::Memory { pieces, _permit: Some(permit) }
+            }
         };
         let size = incoming.received;
         let mut digests = incoming.finish()?;
@@ -150,7 +152,12 @@ impl Storage {
         .await
     }
 
-    async fn publish_staged_object(&self, staged: Staged, object: &PublishObject, etag: &str) -> Result<OffsetDateTime> {
+    async fn publish_staged_object(
+        &self,
+        staged: Staged,
+        object: &PublishObject,
+        etag: &str,
+    ) -> Result<OffsetDateTime> {
         let (size, digests) = (staged.size, staged.digests);
         match staged.place {
             Place::Memory { pieces, _permit } => {
@@ -163,7 +170,7 @@ impl Storage {
                 let (tx, loid) = self.write_pieces(&pieces).await?;
                 publish_large(tx, loid, size, &digests, object, etag).await
             }
-            Place::Transaction { tx, loid } => publish_large(tx, loid, size, &digests, object, etag).await,
+            Place::Transaction { tx, loid } => publish_large(*tx, loid, size, &digests, object, etag).await,
         }
     }
 
@@ -174,7 +181,7 @@ impl Storage {
                 return self.store_settled(&pieces, size, &digests, Target::Part(part)).await;
             }
             Place::Memory { pieces, _permit } => self.write_pieces(&pieces).await?,
-            Place::Transaction { tx, loid } => (tx, loid),
+            Place::Transaction { tx, loid } => (*tx, loid),
         };
         let content = new_id();
         contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
@@ -231,7 +238,7 @@ impl Storage {
             writer.push(piece).await?;
         }
         let (tx, loid) = writer.finish().await?;
-        Ok(Place::Transaction { tx, loid })
+        Ok(Place::Transaction { tx: Box::new(tx), loid })
     }
 }
 
@@ -245,7 +252,8 @@ async fn publish_large(
 ) -> Result<OffsetDateTime> {
     let content = new_id();
     contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
-    let last_modified = objects::publish(&tx, &ExistingContent { content, size, etag, parts_count: None }, object).await?;
+    let last_modified =
+        objects::publish(&tx, &ExistingContent { content, size, etag, parts_count: None }, object).await?;
     tx.commit().await?;
     Ok(last_modified)
 }
@@ -331,72 +339,5 @@ impl Incoming {
 fn push_some(pieces: &mut Vec<Bytes>, piece: Bytes) {
     if !piece.is_empty() {
         pieces.push(piece);
-    }
-}
-
-/// Writes a large object in aligned chunks, a few of them under way at once. Writes that are abandoned keep the
-/// transaction alive until they end; then it rolls back.
-struct LargeObjectWriter {
-    tx: Arc<Tx>,
-    loid: Oid,
-    chunk: usize,
-    offset: i64,
-    pending: Vec<Bytes>,
-    pending_bytes: usize,
-    writes: FuturesUnordered<Pin<Box<dyn Future<Output = std::result::Result<(), DbError>> + Send>>>,
-}
-
-impl LargeObjectWriter {
-    async fn begin(storage: &Storage, lane: Lane, chunk: usize) -> Result<Self> {
-        let tx = storage.db.begin("write_large_object", lane).await?;
-        let loid = content::create(&tx).await?;
-        let tx = Arc::new(tx);
-        Ok(Self { tx, loid, chunk, offset: 0, pending: Vec::new(), pending_bytes: 0, writes: FuturesUnordered::new() })
-    }
-
-    async fn push(&mut self, mut piece: Bytes) -> Result<()> {
-        while self.pending_bytes + piece.len() >= self.chunk {
-            let head = piece.split_to(self.chunk - self.pending_bytes);
-            self.pending_bytes += head.len();
-            self.pending.push(head);
-            self.write_pending().await?;
-        }
-        self.pending_bytes += piece.len();
-        push_some(&mut self.pending, piece);
-        Ok(())
-    }
-
-    async fn write_pending(&mut self) -> Result<()> {
-        let pieces = std::mem::take(&mut self.pending);
-        let length = i64::try_from(std::mem::take(&mut self.pending_bytes)).unwrap_or(0);
-        let (tx, loid, offset) = (Arc::clone(&self.tx), self.loid, self.offset);
-        self.offset += length;
-        let mut write: Pin<Box<dyn Future<Output = _> + Send>> =
-            Box::pin(async move { content::put_chunk(&tx, loid, offset, &pieces).await });
-        // Polled once, it is on its way to the server while the next chunk is received.
-        if let std::task::Poll::Ready(outcome) = futures::poll!(write.as_mut()) {
-            outcome?;
-        } else {
-            self.writes.push(write);
-        }
-        while self.writes.len() >= WRITES_IN_FLIGHT {
-            if let Some(outcome) = self.writes.next().await {
-                outcome?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn finish(mut self) -> Result<(Tx, Oid)> {
-        if self.pending_bytes > 0 {
-            self.write_pending().await?;
-        }
-        while let Some(outcome) = self.writes.next().await {
-            outcome?;
-        }
-        let (tx, loid) = (self.tx, self.loid);
-        let tx = Arc::into_inner(tx)
-            .ok_or_else(|| StorageError::new(ErrorKind::Internal, "a write outlived its writer"))?;
-        Ok((tx, loid))
     }
 }

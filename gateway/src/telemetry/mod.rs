@@ -81,8 +81,7 @@ mod tests {
         let sink = captured.clone();
         let wanted = EnvFilter::try_new("trace,s3s=trace,s3s::auth=trace").expect("valid");
         let layer = tracing_subscriber::fmt::layer().with_writer(move || sink.clone());
-        let subscriber = tracing_subscriber::registry()
-            .with(layer.with_filter(wanted.and(filter_fn(is_harmless))));
+        let subscriber = tracing_subscriber::registry().with(layer.with_filter(wanted.and(filter_fn(is_harmless))));
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!(target: "s3s::auth", "secret one");
             tracing::debug!(target: "tokio_postgres::query", "secret two");

@@ -14,9 +14,6 @@ use uuid::Uuid;
 use super::error::{ErrorKind, Result, StorageError};
 use crate::db::{Db, DbError, Segments, Statement, Tx};
 
-/// Bytes of a large object per row of `pg_largeobject` (`LOBLKSIZE`, storage/large_object.h).
-pub const PAGE_BYTES: usize = 2048;
-
 static CREATE: Statement =
     Statement { name: "create_large_object", sql: "-- create_large_object\nSELECT lo_create(0)", types: &[] };
 
@@ -45,17 +42,17 @@ SELECT octet_length(lo_get(c.loid, $2, 1)) > 0 FROM lobgate.content c WHERE c.id
 ///
 /// # Errors
 /// [`DbError`].
-pub async fn create(tx: &Tx) -> Result<Oid, DbError> {
+pub(super) async fn create(tx: &Tx) -> Result<Oid, DbError> {
     let rows = tx.run(&CREATE, &[]).await?;
     Ok(rows.first().map_or(0, |row| row.get(0)))
 }
 
-/// Writes a chunk at an offset, both multiples of [`PAGE_BYTES`] unless the chunk is the last: a page is then written
+/// Writes a chunk at an offset, both multiples of 2048 (`LOBLKSIZE`, storage/large_object.h) unless the chunk is the last: a page is then written
 /// once. Chunks are written by offset, not by a descriptor's position, so several may be under way at once.
 ///
 /// # Errors
 /// [`DbError`].
-pub async fn put_chunk(tx: &Tx, loid: Oid, offset: i64, pieces: &[Bytes]) -> Result<(), DbError> {
+pub(super) async fn put_chunk(tx: &Tx, loid: Oid, offset: i64, pieces: &[Bytes]) -> Result<(), DbError> {
     tx.run(&PUT, &[&loid, &offset, &Segments(pieces)]).await.map(drop)
 }
 
@@ -63,7 +60,7 @@ pub async fn put_chunk(tx: &Tx, loid: Oid, offset: i64, pieces: &[Bytes]) -> Res
 ///
 /// # Errors
 /// [`ErrorKind::ReadInterrupted`] where the content is gone, [`ErrorKind::Internal`] where it is shorter than it should be.
-pub async fn read_window(db: &Db, content: Uuid, offset: i64, length: i32) -> Result<Window> {
+pub(super) async fn read_window(db: &Db, content: Uuid, offset: i64, length: i32) -> Result<Window> {
     let row = db.read(&READ_WINDOW, &[&content, &offset, &length]).await?.pop().ok_or(ErrorKind::ReadInterrupted)?;
     let window = Window(row);
     let got = window.as_ref().len();
@@ -78,14 +75,14 @@ pub async fn read_window(db: &Db, content: Uuid, offset: i64, length: i32) -> Re
 ///
 /// # Errors
 /// [`DbError`].
-pub async fn read_beyond(db: &Db, content: Uuid, offset: u64) -> Result<bool, DbError> {
+pub(super) async fn read_beyond(db: &Db, content: Uuid, offset: u64) -> Result<bool, DbError> {
     let offset = i64::try_from(offset).unwrap_or(i64::MAX);
     let rows = db.read(&READ_BEYOND, &[&content, &offset]).await?;
     Ok(rows.first().and_then(|row| row.get::<_, Option<bool>>(0)).unwrap_or(false))
 }
 
 /// A window of a content, in the buffer that it was received in.
-pub struct Window(tokio_postgres::Row);
+pub(super) struct Window(tokio_postgres::Row);
 
 impl AsRef<[u8]> for Window {
     fn as_ref(&self) -> &[u8] {

@@ -38,22 +38,22 @@ ORDER BY name LIMIT $3",
 };
 
 /// Creates a bucket; false where one of that name exists.
-pub async fn create(db: &Db, name: &BucketName, owner: &str) -> Result<bool, DbError> {
+pub(crate) async fn create(db: &Db, name: &BucketName, owner: &str) -> Result<bool, DbError> {
     Ok(!db.write(&CREATE, &[&name.as_str(), &owner]).await?.is_empty())
 }
 
 /// Finds a bucket.
-pub async fn find(db: &Db, name: &BucketName) -> Result<Option<Bucket>, DbError> {
+pub(crate) async fn find(db: &Db, name: &BucketName) -> Result<Option<Bucket>, DbError> {
     Ok(db.read(&FIND, &[&name.as_str()]).await?.first().map(bucket))
 }
 
 /// Deletes an empty bucket. SQLSTATE LG001 or LG005 otherwise.
-pub async fn delete(db: &Db, name: &BucketName) -> Result<(), DbError> {
+pub(crate) async fn delete(db: &Db, name: &BucketName) -> Result<(), DbError> {
     db.write(&DELETE, &[&name.as_str()]).await.map(drop)
 }
 
 /// Buckets whose names have a prefix, after a name.
-pub async fn list(db: &Db, prefix: &str, after: &str, max: u32) -> Result<Page<Bucket>, DbError> {
+pub(crate) async fn list(db: &Db, prefix: &str, after: &str, max: u32) -> Result<Page<Bucket>, DbError> {
     let limit = i64::from(integer(max)) + 1;
     let mut entries: Vec<_> = db.read(&LIST, &[&prefix, &after, &limit]).await?.iter().map(bucket).collect();
     let truncated = entries.len() > max as usize;
@@ -62,5 +62,9 @@ pub async fn list(db: &Db, prefix: &str, after: &str, max: u32) -> Result<Page<B
 }
 
 fn bucket(row: &Row) -> Bucket {
-    Bucket { name: BucketName::new(row.get::<_, String>("name")), owner: row.get("owner"), created_at: row.get("created_at") }
+    Bucket {
+        name: BucketName::new(row.get::<_, String>("name")),
+        owner: row.get("owner"),
+        created_at: row.get("created_at"),
+    }
 }

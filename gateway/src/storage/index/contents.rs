@@ -39,7 +39,7 @@ INSERT INTO lobgate.removed (content_id) SELECT id FROM fence RETURNING content_
 };
 
 /// The row of a large object that this transaction created.
-pub async fn insert_large(
+pub(crate) async fn insert_large(
     tx: &Tx,
     id: Uuid,
     loid: Oid,
@@ -52,7 +52,7 @@ pub async fn insert_large(
 }
 
 /// A part of a composite content.
-pub struct CompositePart {
+pub(crate) struct CompositePart {
     /// 1 to 10,000, ascending.
     pub number: u32,
     /// Where it starts.
@@ -66,7 +66,7 @@ pub struct CompositePart {
 }
 
 /// A content made of others.
-pub async fn insert_composite(tx: &Tx, id: Uuid, size: u64, parts: &[CompositePart]) -> Result<(), DbError> {
+pub(crate) async fn insert_composite(tx: &Tx, id: Uuid, size: u64, parts: &[CompositePart]) -> Result<(), DbError> {
     tx.run(&INSERT_COMPOSITE, &[&id, &bigint(size)]).await?;
     let numbers: Vec<_> = parts.iter().map(|p| integer(p.number)).collect();
     let starts: Vec<_> = parts.iter().map(|p| bigint(p.start)).collect();
@@ -78,6 +78,6 @@ pub async fn insert_composite(tx: &Tx, id: Uuid, size: u64, parts: &[CompositePa
 
 /// Settles whether the transaction that was to insert a content happened: true if it did. If it did not, it now never
 /// will: an empty content takes the id, and the reaper takes that. Waits for a transaction that is still under way.
-pub async fn fence(tx: &Tx, id: Uuid) -> Result<bool, DbError> {
+pub(crate) async fn fence(tx: &Tx, id: Uuid) -> Result<bool, DbError> {
     Ok(tx.run(&FENCE, &[&id]).await?.is_empty())
 }

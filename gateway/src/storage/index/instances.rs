@@ -33,7 +33,7 @@ DELETE FROM lobgate.instance WHERE id = $1",
 
 /// Who registers.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// Chosen by the instance.
     pub id: Uuid,
     /// For an operator's eye.
@@ -43,18 +43,18 @@ pub struct Identity {
 }
 
 /// Enters an instance; returns a snapshot that is older than everything it will read.
-pub async fn register(db: &Db, who: &Identity) -> Result<String, DbError> {
+pub(crate) async fn register(db: &Db, who: &Identity) -> Result<String, DbError> {
     let rows = db.write(&REGISTER, &[&who.id, &who.host, &who.version]).await?;
     Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
 }
 
 /// Publishes the bound of an instance's reads; returns a fresh snapshot.
-pub async fn renew(db: &Db, who: &Identity, bound: &str) -> Result<String, DbError> {
+pub(crate) async fn renew(db: &Db, who: &Identity, bound: &str) -> Result<String, DbError> {
     let rows = db.write(&RENEW, &[&who.id, &bound, &who.host, &who.version]).await?;
     Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
 }
 
 /// Takes an instance off the list; it must not read any more.
-pub async fn deregister(db: &Db, who: &Identity) -> Result<(), DbError> {
+pub(crate) async fn deregister(db: &Db, who: &Identity) -> Result<(), DbError> {
     db.write(&DEREGISTER, &[&who.id]).await.map(drop)
 }

@@ -11,7 +11,8 @@ static PING: Statement = Statement { name: "ping", sql: "-- ping\nSELECT 1", typ
 
 static IDENTITY: Statement = Statement {
     name: "database_identity",
-    sql: "-- database_identity
+    sql:
+        "-- database_identity
 SELECT current_database()::text AS name, (SELECT system_identifier FROM pg_control_system())::text AS system_identifier",
     types: &[],
 };
@@ -125,12 +126,12 @@ WHERE NOT EXISTS (SELECT 1 FROM lobgate.object o WHERE o.content_id = c.id)
 };
 
 /// A sign of life.
-pub async fn ping(db: &Db) -> Result<(), DbError> {
+pub(crate) async fn ping(db: &Db) -> Result<(), DbError> {
     db.read(&PING, &[]).await.map(drop)
 }
 
 /// Which database this is.
-pub async fn identity(db: &Db) -> Result<(String, String), DbError> {
+pub(crate) async fn identity(db: &Db) -> Result<(String, String), DbError> {
     let rows = db.read(&IDENTITY, &[]).await?;
     Ok(rows.first().map(|row| (row.get("name"), row.get("system_identifier"))).unwrap_or_default())
 }
@@ -147,9 +148,12 @@ pub struct Unclaimed {
 }
 
 /// Large objects without a row in `content`, with oids after `after`.
-pub async fn unclaimed(db: &Db, after: Oid, limit: u32) -> Result<Vec<Unclaimed>, DbError> {
+pub(crate) async fn unclaimed(db: &Db, after: Oid, limit: u32) -> Result<Vec<Unclaimed>, DbError> {
     let rows = db.read(&UNCLAIMED, &[&after, &i64::from(limit)]).await?;
-    Ok(rows.iter().map(|row| Unclaimed { oid: row.get("oid"), owner: row.get("owner"), ours: row.get("ours") }).collect())
+    Ok(rows
+        .iter()
+        .map(|row| Unclaimed { oid: row.get("oid"), owner: row.get("owner"), ours: row.get("ours") })
+        .collect())
 }
 
 /// A column outside our schema that may refer to large objects. The names are quoted for SQL.
@@ -164,7 +168,7 @@ pub struct ReferringColumn {
 }
 
 /// Columns outside our schema that may refer to large objects.
-pub async fn referring_columns(db: &Db) -> Result<Vec<ReferringColumn>, DbError> {
+pub(crate) async fn referring_columns(db: &Db) -> Result<Vec<ReferringColumn>, DbError> {
     let rows = db.read(&REFERRING_COLUMNS, &[]).await?;
     let column = |row: &Row| ReferringColumn {
         relation: row.get("relation"),
@@ -175,26 +179,27 @@ pub async fn referring_columns(db: &Db) -> Result<Vec<ReferringColumn>, DbError>
 }
 
 /// Those of the oids that a column refers to. The column's names come quoted from [`referring_columns`].
-pub async fn referred_to(tx: &Tx, column: &ReferringColumn, oids: &[Oid]) -> Result<Vec<Oid>, DbError> {
+pub(crate) async fn referred_to(tx: &Tx, column: &ReferringColumn, oids: &[Oid]) -> Result<Vec<Oid>, DbError> {
     let ReferringColumn { relation, attribute, .. } = column;
-    let sql = format!("-- referred_to\nSELECT DISTINCT {attribute}::oid FROM {relation} WHERE {attribute}::oid = ANY ($1)");
+    let sql =
+        format!("-- referred_to\nSELECT DISTINCT {attribute}::oid FROM {relation} WHERE {attribute}::oid = ANY ($1)");
     let rows = tx.run_text(&sql, &[(&oids, Type::OID_ARRAY)]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 /// Length of a large object in bytes.
-pub async fn large_object_size(tx: &Tx, oid: Oid) -> Result<u64, DbError> {
+pub(crate) async fn large_object_size(tx: &Tx, oid: Oid) -> Result<u64, DbError> {
     let rows = tx.run(&LARGE_OBJECT_SIZE, &[&oid]).await?;
     Ok(rows.first().map_or(0, |row| u64::try_from(row.get::<_, i64>(0)).unwrap_or(0)))
 }
 
 /// Keeps the reaper and other sweeps away until the transaction ends.
-pub async fn lock_sweep(tx: &Tx) -> Result<(), DbError> {
+pub(crate) async fn lock_sweep(tx: &Tx) -> Result<(), DbError> {
     tx.run(&SWEEP_LOCK, &[]).await.map(drop)
 }
 
 /// Unlinks those of the large objects that still have no row. Returns how many they were.
-pub async fn unlink_unclaimed(tx: &Tx, oids: &[Oid]) -> Result<u64, DbError> {
+pub(crate) async fn unlink_unclaimed(tx: &Tx, oids: &[Oid]) -> Result<u64, DbError> {
     Ok(tx.run(&UNLINK_UNCLAIMED, &[&oids]).await?.len() as u64)
 }
 
@@ -214,7 +219,7 @@ pub struct ScannedContent {
 }
 
 /// Contents after an id.
-pub async fn scan_contents(db: &Db, after: Uuid, limit: u32) -> Result<Vec<ScannedContent>, DbError> {
+pub(crate) async fn scan_contents(db: &Db, after: Uuid, limit: u32) -> Result<Vec<ScannedContent>, DbError> {
     let rows = db.read(&CONTENTS, &[&after, &i64::from(limit)]).await?;
     let content = |row: &Row| ScannedContent {
         id: row.get("id"),
@@ -227,17 +232,17 @@ pub async fn scan_contents(db: &Db, after: Uuid, limit: u32) -> Result<Vec<Scann
 }
 
 /// How many contents there are, and their bytes.
-pub async fn totals(db: &Db) -> Result<(u64, u64), DbError> {
+pub(crate) async fn totals(db: &Db) -> Result<(u64, u64), DbError> {
     let rows = db.read(&TOTALS, &[]).await?;
     Ok(rows.first().map(|row| (size_of(row, "contents"), size_of(row, "bytes"))).unwrap_or_default())
 }
 
 /// Whether a content still exists.
-pub async fn exists(db: &Db, id: Uuid) -> Result<bool, DbError> {
+pub(crate) async fn exists(db: &Db, id: Uuid) -> Result<bool, DbError> {
     Ok(!db.read(&STILL_THERE, &[&id]).await?.is_empty())
 }
 
 /// Rows that contradict each other, as sentences.
-pub async fn contradictions(db: &Db) -> Result<Vec<String>, DbError> {
+pub(crate) async fn contradictions(db: &Db) -> Result<Vec<String>, DbError> {
     Ok(db.read(&CONTRADICTIONS, &[]).await?.iter().map(|row| row.get(0)).collect())
 }

@@ -35,18 +35,31 @@ FROM lobgate.list_entries($1 /* bucket_id */, $2 /* prefix */, $3 /* delimiter *
 };
 
 /// The id of a bucket.
-pub async fn bucket_id(db: &Db, bucket: &str) -> Result<Option<i32>, DbError> {
+pub(crate) async fn bucket_id(db: &Db, bucket: &str) -> Result<Option<i32>, DbError> {
     Ok(db.read(&BUCKET_ID, &[&bucket]).await?.first().map(|row| row.get(0)))
 }
 
 /// Live objects with keys in `from..end`, in byte order. The least text after a prefix is `end`; `None`: to the end.
-pub async fn plain(db: &Db, bucket_id: i32, from: &str, end: Option<&str>, limit: u32) -> Result<Vec<ListEntry>, DbError> {
+pub(crate) async fn plain(
+    db: &Db,
+    bucket_id: i32,
+    from: &str,
+    end: Option<&str>,
+    limit: u32,
+) -> Result<Vec<ListEntry>, DbError> {
     let rows = db.read(&PLAIN, &[&bucket_id, &from, &end, &i64::from(limit)]).await?;
     Ok(rows.iter().map(entry).collect())
 }
 
 /// Live objects and common prefixes from a key on, in byte order.
-pub async fn delimited(db: &Db, bucket_id: i32, prefix: &str, delimiter: &str, from: &str, limit: u32) -> Result<Vec<ListEntry>, DbError> {
+pub(crate) async fn delimited(
+    db: &Db,
+    bucket_id: i32,
+    prefix: &str,
+    delimiter: &str,
+    from: &str,
+    limit: u32,
+) -> Result<Vec<ListEntry>, DbError> {
     let limit = super::integer(limit);
     let rows = db.read(&DELIMITED, &[&bucket_id, &prefix, &delimiter, &from, &limit]).await?;
     Ok(rows.iter().map(entry).collect())

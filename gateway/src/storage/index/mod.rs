@@ -3,14 +3,14 @@
 //! The tables are the authority for existence, size and listing. What has to be decided atomically is a function of
 //! the schema (migrations); here are the statements that call them.
 
-pub mod buckets;
-pub mod contents;
-pub mod instances;
-pub mod inventory;
-pub mod listing;
-pub mod objects;
-pub mod removal;
-pub mod uploads;
+pub(super) mod buckets;
+pub(super) mod contents;
+pub(super) mod instances;
+pub(super) mod inventory;
+pub(super) mod listing;
+pub(super) mod objects;
+pub(super) mod removal;
+pub(super) mod uploads;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;

@@ -21,8 +21,21 @@ SELECT lobgate.put_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 /* c
     $6 /* large */, $7 /* md5 */, $8 /* sha256 */, $9 /* etag */, $10 /* checksum_algorithm */, $11 /* checksum_type */,
     $12 /* checksum */, $13 /* attributes */, $14 /* if_match */, $15 /* if_none_match */) AS last_modified",
     types: &[
-        Type::TEXT, Type::TEXT, Type::TEXT, Type::UUID, Type::BYTEA, Type::BOOL, Type::BYTEA, Type::BYTEA, Type::TEXT,
-        Type::TEXT, Type::TEXT, Type::BYTEA, Type::JSONB, Type::TEXT_ARRAY, Type::TEXT_ARRAY,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::UUID,
+        Type::BYTEA,
+        Type::BOOL,
+        Type::BYTEA,
+        Type::BYTEA,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::BYTEA,
+        Type::JSONB,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
     ],
 };
 
@@ -33,8 +46,19 @@ SELECT lobgate.publish_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 
     $6 /* etag */, $7 /* parts_count */, $8 /* checksum_algorithm */, $9 /* checksum_type */, $10 /* checksum */,
     $11 /* attributes */, $12 /* if_match */, $13 /* if_none_match */) AS last_modified",
     types: &[
-        Type::TEXT, Type::TEXT, Type::TEXT, Type::UUID, Type::INT8, Type::TEXT, Type::INT4, Type::TEXT, Type::TEXT,
-        Type::BYTEA, Type::JSONB, Type::TEXT_ARRAY, Type::TEXT_ARRAY,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::UUID,
+        Type::INT8,
+        Type::TEXT,
+        Type::INT4,
+        Type::TEXT,
+        Type::TEXT,
+        Type::BYTEA,
+        Type::JSONB,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
     ],
 };
 
@@ -100,7 +124,7 @@ SELECT ordinal, outcome FROM lobgate.delete_objects($1 /* bucket */, $2 /* keys 
 };
 
 /// A byte string to store, and where.
-pub struct Bytestring<'a> {
+pub(crate) struct Bytestring<'a> {
     /// Id of the content to be.
     pub content: Uuid,
     /// The bytes, in pieces.
@@ -112,7 +136,7 @@ pub struct Bytestring<'a> {
 }
 
 /// An object's row as located.
-pub struct LocatedRow {
+pub(crate) struct LocatedRow {
     /// What the index knows.
     pub info: ObjectInfo,
     /// Its content.
@@ -124,7 +148,7 @@ pub struct LocatedRow {
 }
 
 /// A part of a composite content.
-pub struct LocatedPart {
+pub(crate) struct LocatedPart {
     /// 1 to 10,000.
     pub number: u32,
     /// Where it starts in the object.
@@ -138,7 +162,7 @@ pub struct LocatedPart {
 }
 
 /// What a locate query found.
-pub enum Found {
+pub(crate) enum Found {
     /// No such bucket.
     NoBucket,
     /// The bucket has no such object.
@@ -148,7 +172,12 @@ pub enum Found {
 }
 
 /// Stores a short byte string and publishes it, in one statement and transaction. Returns last_modified.
-pub async fn put(db: &Db, bytes: &Bytestring<'_>, object: &PublishObject, etag: &str) -> Result<OffsetDateTime, DbError> {
+pub(crate) async fn put(
+    db: &Db,
+    bytes: &Bytestring<'_>,
+    object: &PublishObject,
+    etag: &str,
+) -> Result<OffsetDateTime, DbError> {
     let (algorithm, kind, checksum) = checksum_columns(object.checksum.as_ref());
     let sha256 = bytes.digests.sha256.as_ref().map(<[u8; 32]>::as_slice);
     let params: [&(dyn ToSql + Sync); 15] = [
@@ -172,7 +201,7 @@ pub async fn put(db: &Db, bytes: &Bytestring<'_>, object: &PublishObject, etag: 
 }
 
 /// A content that exists, to be published as an object.
-pub struct ExistingContent<'a> {
+pub(crate) struct ExistingContent<'a> {
     /// Its id.
     pub content: Uuid,
     /// Its length.
@@ -184,7 +213,11 @@ pub struct ExistingContent<'a> {
 }
 
 /// Publishes an existing content. Returns last_modified.
-pub async fn publish(tx: &Tx, content: &ExistingContent<'_>, object: &PublishObject) -> Result<OffsetDateTime, DbError> {
+pub(crate) async fn publish(
+    tx: &Tx,
+    content: &ExistingContent<'_>,
+    object: &PublishObject,
+) -> Result<OffsetDateTime, DbError> {
     let (algorithm, kind, checksum) = checksum_columns(object.checksum.as_ref());
     let params: [&(dyn ToSql + Sync); 13] = [
         &object.bucket.as_str(),
@@ -205,13 +238,25 @@ pub async fn publish(tx: &Tx, content: &ExistingContent<'_>, object: &PublishObj
 }
 
 /// The content of the live version of a key, if it has these bytes.
-pub async fn same_content(db: &Db, bucket: &BucketName, key: &ObjectKey, size: u64, sha256: &[u8; 32]) -> Result<Option<Uuid>, DbError> {
+pub(crate) async fn same_content(
+    db: &Db,
+    bucket: &BucketName,
+    key: &ObjectKey,
+    size: u64,
+    sha256: &[u8; 32],
+) -> Result<Option<Uuid>, DbError> {
     let rows = db.read(&SAME_CONTENT, &[&bucket.as_str(), &key.as_str(), &bigint(size), &sha256.as_slice()]).await?;
     Ok(rows.first().map(|row| row.get(0)))
 }
 
 /// Finds an object, with the bytes or parts that a request needs when `with_content` is set.
-pub async fn locate(db: &Db, bucket: &BucketName, key: &ObjectKey, range: RangeRequest, with_content: bool) -> Result<Found, DbError> {
+pub(crate) async fn locate(
+    db: &Db,
+    bucket: &BucketName,
+    key: &ObjectKey,
+    range: RangeRequest,
+    with_content: bool,
+) -> Result<Found, DbError> {
     let (part, first, last, suffix) = match range {
         RangeRequest::Whole => (None, None, None, None),
         RangeRequest::Between { first, last } => (None, Some(bigint(first)), Some(bigint(last)), None),
@@ -230,7 +275,13 @@ pub async fn locate(db: &Db, bucket: &BucketName, key: &ObjectKey, range: RangeR
 }
 
 /// Parts of a composite content, after a number.
-pub async fn parts(db: &Db, content: Uuid, info: &ObjectInfo, after: u32, limit: u32) -> Result<Vec<PartInfo>, DbError> {
+pub(crate) async fn parts(
+    db: &Db,
+    content: Uuid,
+    info: &ObjectInfo,
+    after: u32,
+    limit: u32,
+) -> Result<Vec<PartInfo>, DbError> {
     let rows = db.read(&PARTS, &[&content, &integer(after), &i64::from(limit)]).await?;
     let part = |row: &Row| PartInfo {
         number: unsigned(row.get("part_number")),
@@ -244,13 +295,13 @@ pub async fn parts(db: &Db, content: Uuid, info: &ObjectInfo, after: u32, limit:
 }
 
 /// The MD5 of a content that is not a composite.
-pub async fn content_md5(db: &Db, content: Uuid) -> Result<Option<Vec<u8>>, DbError> {
+pub(crate) async fn content_md5(db: &Db, content: Uuid) -> Result<Option<Vec<u8>>, DbError> {
     Ok(db.read(&CONTENT_MD5, &[&content]).await?.first().map(|row| row.get(0)))
 }
 
 /// What became of a key that was to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeleteOutcome {
+pub(crate) enum DeleteOutcome {
     /// It is gone, or was never there.
     Done,
     /// It had a condition and is not there.
@@ -260,7 +311,11 @@ pub enum DeleteOutcome {
 }
 
 /// Deletes keys in one transaction; outcomes in their order.
-pub async fn delete(db: &Db, bucket: &BucketName, objects: &[DeleteObject]) -> Result<Vec<DeleteOutcome>, DbError> {
+pub(crate) async fn delete(
+    db: &Db,
+    bucket: &BucketName,
+    objects: &[DeleteObject],
+) -> Result<Vec<DeleteOutcome>, DbError> {
     let keys: Vec<_> = objects.iter().map(|o| o.key.as_str()).collect();
     let if_match: Vec<_> = objects.iter().map(|o| etags(o.if_match.as_ref()).map(|tags| tags.join(","))).collect();
     let sizes: Vec<_> = objects.iter().map(|o| o.if_match_size.map(bigint)).collect();
@@ -275,7 +330,7 @@ pub async fn delete(db: &Db, bucket: &BucketName, objects: &[DeleteObject]) -> R
 }
 
 /// The checksum of a part of an object, which has the object's algorithm and covers the whole part.
-pub fn part_checksum(of_object: Option<&Checksum>, value: Option<Vec<u8>>) -> Option<Checksum> {
+pub(crate) fn part_checksum(of_object: Option<&Checksum>, value: Option<Vec<u8>>) -> Option<Checksum> {
     Some(Checksum { algorithm: of_object?.algorithm, kind: ChecksumType::FullObject, value: value? })
 }
 

@@ -62,7 +62,7 @@ pub struct RemovalStatus {
 }
 
 /// One round of the reaper; `None` where another one is at work.
-pub async fn reap(db: &Db, batch: u32, lease: Duration) -> Result<Option<Reaped>, DbError> {
+pub(crate) async fn reap(db: &Db, batch: u32, lease: Duration) -> Result<Option<Reaped>, DbError> {
     let rows = db.write(&REAP, &[&integer(batch), &lease.as_secs_f64()]).await?;
     Ok(rows.first().map(|row| Reaped {
         seen: size_of(row, "seen"),
@@ -73,13 +73,13 @@ pub async fn reap(db: &Db, batch: u32, lease: Duration) -> Result<Option<Reaped>
 }
 
 /// Aborts uploads without activity for `age`. Returns how many.
-pub async fn expire_uploads(db: &Db, age: Duration, batch: u32) -> Result<u64, DbError> {
+pub(crate) async fn expire_uploads(db: &Db, age: Duration, batch: u32) -> Result<u64, DbError> {
     let rows = db.write(&EXPIRE_UPLOADS, &[&age.as_secs_f64(), &integer(batch)]).await?;
     Ok(rows.first().map_or(0, |row| u64::try_from(row.get::<_, i64>(0)).unwrap_or(0)))
 }
 
 /// What waits.
-pub async fn status(db: &Db) -> Result<Option<RemovalStatus>, DbError> {
+pub(crate) async fn status(db: &Db) -> Result<Option<RemovalStatus>, DbError> {
     Ok(db.read(&STATUS, &[]).await?.first().map(|row| RemovalStatus {
         entries: size_of(row, "entries"),
         contents: size_of(row, "contents"),

@@ -9,9 +9,7 @@ use uuid::Uuid;
 use super::objects::Bytestring;
 use super::{attributes_column, attributes_of, bigint, checksum_kind_of, integer, size_of, unsigned};
 use crate::db::{Db, DbError, Segments, Statement, Tx};
-use crate::storage::types::{
-    BucketName, Checksum, ChecksumAlgorithm, ChecksumType, ObjectKey, PartInfo, UploadId,
-};
+use crate::storage::types::{BucketName, Checksum, ChecksumAlgorithm, ChecksumType, ObjectKey, PartInfo, UploadId};
 use crate::storage::{CreateUpload, PublishPart, Upload};
 
 static CREATE: Statement = Statement {
@@ -48,7 +46,15 @@ static PUT_PART: Statement = Statement {
 SELECT lobgate.put_part($1 /* bucket */, $2 /* key */, $3 /* upload */, $4 /* part_number */, $5 /* content */,
     $6 /* bytes */, $7 /* large */, $8 /* md5 */, $9 /* sha256 */, $10 /* checksum */) AS last_modified",
     types: &[
-        Type::TEXT, Type::TEXT, Type::UUID, Type::INT4, Type::UUID, Type::BYTEA, Type::BOOL, Type::BYTEA, Type::BYTEA,
+        Type::TEXT,
+        Type::TEXT,
+        Type::UUID,
+        Type::INT4,
+        Type::UUID,
+        Type::BYTEA,
+        Type::BOOL,
+        Type::BYTEA,
+        Type::BYTEA,
         Type::BYTEA,
     ],
 };
@@ -98,7 +104,7 @@ ORDER BY u.key, u.id LIMIT $5",
 
 /// What CompleteMultipartUpload answered; the column `completed`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CompletedColumn {
+pub(crate) struct CompletedColumn {
     /// Of the object.
     pub etag: String,
     /// Of the object.
@@ -112,7 +118,7 @@ pub struct CompletedColumn {
 }
 
 /// A part with its content.
-pub struct StoredPart {
+pub(crate) struct StoredPart {
     /// What a client sees.
     pub info: PartInfo,
     /// Where its bytes are.
@@ -122,7 +128,7 @@ pub struct StoredPart {
 }
 
 /// Records an upload. SQLSTATE LG001: no such bucket.
-pub async fn create(db: &Db, id: UploadId, upload: &CreateUpload) -> Result<(), DbError> {
+pub(crate) async fn create(db: &Db, id: UploadId, upload: &CreateUpload) -> Result<(), DbError> {
     let (algorithm, kind) = checksum_kind_columns(upload.checksum);
     let params: [&(dyn ToSql + Sync); 7] = [
         &id.0,
@@ -137,13 +143,18 @@ pub async fn create(db: &Db, id: UploadId, upload: &CreateUpload) -> Result<(), 
 }
 
 /// An upload under way: `None`: no such bucket; `Some(None)`: no such upload.
-pub async fn find(db: &Db, bucket: &BucketName, key: &ObjectKey, id: UploadId) -> Result<Option<Option<Upload>>, DbError> {
+pub(crate) async fn find(
+    db: &Db,
+    bucket: &BucketName,
+    key: &ObjectKey,
+    id: UploadId,
+) -> Result<Option<Option<Upload>>, DbError> {
     let rows = db.read(&FIND, &[&bucket.as_str(), &key.as_str(), &id.0]).await?;
     Ok(rows.first().map(|row| row.get::<_, Option<Uuid>>("id").map(|_| upload(row))))
 }
 
 /// Locks an upload against parts, completion and abort. The second value is set where it was completed already.
-pub async fn lock(
+pub(crate) async fn lock(
     tx: &Tx,
     bucket: &BucketName,
     key: &ObjectKey,
@@ -154,7 +165,7 @@ pub async fn lock(
 }
 
 /// Stores a short byte string as a part, in one statement and transaction. Returns last_modified.
-pub async fn put_part(db: &Db, bytes: &Bytestring<'_>, part: &PublishPart) -> Result<OffsetDateTime, DbError> {
+pub(crate) async fn put_part(db: &Db, bytes: &Bytestring<'_>, part: &PublishPart) -> Result<OffsetDateTime, DbError> {
     let sha256 = bytes.digests.sha256.as_ref().map(<[u8; 32]>::as_slice);
     let params: [&(dyn ToSql + Sync); 10] = [
         &part.bucket.as_str(),
@@ -172,7 +183,13 @@ pub async fn put_part(db: &Db, bytes: &Bytestring<'_>, part: &PublishPart) -> Re
 }
 
 /// Makes an existing content a part. Returns last_modified.
-pub async fn publish_part(tx: &Tx, content: Uuid, size: u64, md5: &[u8], part: &PublishPart) -> Result<OffsetDateTime, DbError> {
+pub(crate) async fn publish_part(
+    tx: &Tx,
+    content: Uuid,
+    size: u64,
+    md5: &[u8],
+    part: &PublishPart,
+) -> Result<OffsetDateTime, DbError> {
     let params: [&(dyn ToSql + Sync); 8] = [
         &part.bucket.as_str(),
         &part.key.as_str(),
@@ -187,34 +204,52 @@ pub async fn publish_part(tx: &Tx, content: Uuid, size: u64, md5: &[u8], part: &
 }
 
 /// Parts of an upload after a number.
-pub async fn parts(db: &Db, id: UploadId, algorithm: Option<ChecksumAlgorithm>, after: u32, limit: u32) -> Result<Vec<StoredPart>, DbError> {
+pub(crate) async fn parts(
+    db: &Db,
+    id: UploadId,
+    algorithm: Option<ChecksumAlgorithm>,
+    after: u32,
+    limit: u32,
+) -> Result<Vec<StoredPart>, DbError> {
     let rows = db.read(&PARTS, &[&id.0, &integer(after), &i64::from(limit)]).await?;
     Ok(rows.iter().map(|row| stored_part(row, algorithm)).collect())
 }
 
 /// All parts of an upload that this transaction has locked.
-pub async fn locked_parts(tx: &Tx, id: UploadId, algorithm: Option<ChecksumAlgorithm>) -> Result<Vec<StoredPart>, DbError> {
+pub(crate) async fn locked_parts(
+    tx: &Tx,
+    id: UploadId,
+    algorithm: Option<ChecksumAlgorithm>,
+) -> Result<Vec<StoredPart>, DbError> {
     let rows = tx.run(&PARTS, &[&id.0, &0, &i64::from(i32::MAX)]).await?;
     Ok(rows.iter().map(|row| stored_part(row, algorithm)).collect())
 }
 
 /// Marks an upload completed and lets go of its parts.
-pub async fn complete(tx: &Tx, id: UploadId, answer: &CompletedColumn) -> Result<(), DbError> {
+pub(crate) async fn complete(tx: &Tx, id: UploadId, answer: &CompletedColumn) -> Result<(), DbError> {
     tx.run(&COMPLETE, &[&id.0, &Json(answer)]).await.map(drop)
 }
 
 /// Deletes an upload under way with its parts; false where there is none.
-pub async fn abort(db: &Db, bucket: &BucketName, key: &ObjectKey, id: UploadId) -> Result<bool, DbError> {
+pub(crate) async fn abort(db: &Db, bucket: &BucketName, key: &ObjectKey, id: UploadId) -> Result<bool, DbError> {
     Ok(!db.write(&ABORT, &[&bucket.as_str(), &key.as_str(), &id.0]).await?.is_empty())
 }
 
 /// Uploads under way whose keys have a prefix, after a key or after an upload of that key.
-pub async fn list(db: &Db, bucket: &BucketName, prefix: &str, after: (&str, Uuid), limit: u32) -> Result<Vec<Upload>, DbError> {
+pub(crate) async fn list(
+    db: &Db,
+    bucket: &BucketName,
+    prefix: &str,
+    after: (&str, Uuid),
+    limit: u32,
+) -> Result<Vec<Upload>, DbError> {
     let rows = db.read(&LIST, &[&bucket.as_str(), &prefix, &after.0, &after.1, &i64::from(limit)]).await?;
     Ok(rows.iter().map(upload).collect())
 }
 
-fn checksum_kind_columns(checksum: Option<(ChecksumAlgorithm, ChecksumType)>) -> (Option<&'static str>, Option<&'static str>) {
+fn checksum_kind_columns(
+    checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+) -> (Option<&'static str>, Option<&'static str>) {
     (checksum.map(|c| c.0.as_str()), checksum.map(|c| c.1.as_str()))
 }
 
@@ -232,7 +267,8 @@ fn upload(row: &Row) -> Upload {
 fn stored_part(row: &Row, algorithm: Option<ChecksumAlgorithm>) -> StoredPart {
     let md5: Vec<u8> = row.get("md5");
     let value: Option<Vec<u8>> = row.get("checksum");
-    let checksum = algorithm.zip(value).map(|(algorithm, value)| Checksum { algorithm, kind: ChecksumType::FullObject, value });
+    let checksum =
+        algorithm.zip(value).map(|(algorithm, value)| Checksum { algorithm, kind: ChecksumType::FullObject, value });
     StoredPart {
         info: PartInfo {
             number: unsigned(row.get("part_number")),

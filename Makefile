@@ -1,0 +1,48 @@
+# Everything a developer or a newcomer runs. `make` alone lists the targets.
+# s3s declares a newer compiler than it needs, hence --ignore-rust-version.
+
+CARGO_FLAGS := --ignore-rust-version --locked
+ARGS ?=
+export PATH := $(CURDIR)/.venv/bin:$(HOME)/.cargo/bin:$(PATH)
+
+.PHONY: help setup setup-tests build run test check fmt deny compat bench image
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install what building and running need (Debian, Ubuntu)
+	@.ci/setup
+
+setup-tests: ## Install that and the clients the tests use
+	@.ci/setup --tests
+
+build: setup ## Build the release binary
+	cargo build --release $(CARGO_FLAGS)
+
+run: build ## Build and serve with a private PostgreSQL in ./lobgate-data (ARGS="--listen 0.0.0.0:9000")
+	target/release/lobgate serve $(ARGS)
+
+test: setup-tests ## Run all tests
+	cargo test $(CARGO_FLAGS)
+
+check: ## Format, lints, documentation, licences: what CI asks for
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --no-deps
+	@$(MAKE) --no-print-directory deny
+
+deny: ## Check licences and advisories of the dependencies
+	@if command -v cargo-deny >/dev/null; then cargo deny check --config .deny.toml; \
+	else echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
+
+fmt: ## Format the code
+	cargo fmt --all
+
+compat: ## Run the client compatibility suite
+	@if [ -x compat/run.sh ]; then compat/run.sh; else echo "compat/run.sh is not there yet" >&2; exit 1; fi
+
+bench: ## Benchmarks
+	@echo "the benchmarks are not there yet" >&2; exit 1
+
+image: ## Build the container image
+	docker build -t lobgate .
