@@ -14,10 +14,9 @@ fn denied(code: &str) -> (u16, String) {
 #[tokio::test]
 async fn a_wrong_signature_key_or_secret_is_refused() {
     let stage = Stage::start().await;
-    for request in [
-        stage.request("PUT", &path("k")).body("x"),
-        stage.request("PUT", &path("k")).presigned(60).body("x"),
-    ] {
+    for request in
+        [stage.request("PUT", &path("k")).body("x"), stage.request("PUT", &path("k")).presigned(60).body("x")]
+    {
         let tampered = request.clone().tampered().send().await;
         assert_eq!(tampered.refusal(), denied("SignatureDoesNotMatch"));
         let secret = request.clone().credentials(ACCESS_KEY, "wrong").send().await;
@@ -54,23 +53,11 @@ async fn nobody_may_do_anything_without_a_signature() {
 async fn a_clock_that_is_a_quarter_of_an_hour_off_is_too_skewed() {
     let stage = Stage::start().await;
     for minutes in [-16, 16] {
-        let reply = stage
-            .request("GET", "/bucket")
-            .at(Duration::minutes(minutes))
-            .send()
-            .await;
+        let reply = stage.request("GET", "/bucket").at(Duration::minutes(minutes)).send().await;
         assert_eq!(reply.refusal(), denied("RequestTimeTooSkewed"), "{minutes} minutes");
     }
     for minutes in [-13, 13] {
-        assert_eq!(
-            stage
-                .request("GET", "/bucket")
-                .at(Duration::minutes(minutes))
-                .send()
-                .await
-                .status,
-            200
-        );
+        assert_eq!(stage.request("GET", "/bucket").at(Duration::minutes(minutes)).send().await.status, 200);
     }
 }
 
@@ -79,27 +66,14 @@ async fn another_region_is_refused() {
     let stage = Stage::start().await;
     let header = stage.request("GET", "/bucket").region("eu-central-1").send().await;
     assert_eq!(header.refusal(), (400, "AuthorizationHeaderMalformed".to_owned()));
-    let presigned = stage
-        .request("GET", "/bucket")
-        .region("eu-central-1")
-        .presigned(60)
-        .send()
-        .await;
-    assert_eq!(
-        presigned.refusal(),
-        (400, "AuthorizationQueryParametersError".to_owned())
-    );
+    let presigned = stage.request("GET", "/bucket").region("eu-central-1").presigned(60).send().await;
+    assert_eq!(presigned.refusal(), (400, "AuthorizationQueryParametersError".to_owned()));
 }
 
 #[tokio::test]
 async fn a_presigned_url_serves_until_it_expires_and_never_longer_than_seven_days() {
     let stage = Stage::start().await;
-    let put = stage
-        .request("PUT", &path("k"))
-        .presigned(60)
-        .body("hello")
-        .send()
-        .await;
+    let put = stage.request("PUT", &path("k")).presigned(60).body("hello").send().await;
     assert_eq!(put.status, 200, "{}", put.text());
     let get = |seconds| stage.request("GET", &path("k")).presigned(seconds);
     assert_eq!(get(60).send().await.text(), "hello");
@@ -110,11 +84,7 @@ async fn a_presigned_url_serves_until_it_expires_and_never_longer_than_seven_day
     assert!(expired.text().contains("expired"), "{}", expired.text());
     for seconds in [604_801, -1] {
         let reply = get(seconds).send().await;
-        assert_eq!(
-            reply.refusal(),
-            (400, "AuthorizationQueryParametersError".to_owned()),
-            "{seconds} s"
-        );
+        assert_eq!(reply.refusal(), (400, "AuthorizationQueryParametersError".to_owned()), "{seconds} s");
     }
     let override_header = format!("{}?response-content-type=text%2Fx", path("k"));
     let reply = stage.request("GET", &override_header).presigned(60).send().await;
@@ -126,10 +96,9 @@ async fn amz_headers_that_the_signature_does_not_cover_are_refused() {
     let stage = Stage::start().await;
     stage.put("secret", b"secret").await;
     for name in ["x-amz-copy-source", "X-Amz-Meta-A", "x-amz-acl"] {
-        for request in [
-            stage.request("PUT", &path("k")).body("x"),
-            stage.request("PUT", &path("k")).presigned(60).body("x"),
-        ] {
+        for request in
+            [stage.request("PUT", &path("k")).body("x"), stage.request("PUT", &path("k")).presigned(60).body("x")]
+        {
             let reply = request.unsigned_header(name, "/bucket/secret").send().await;
             assert_eq!(reply.refusal(), denied("AccessDenied"), "{name}");
         }
@@ -151,36 +120,18 @@ async fn older_and_broken_authorizations_are_refused() {
         "",
     ] {
         let reply = anonymous("authorization", value).send().await;
-        assert!(
-            matches!(reply.status, 400 | 403),
-            "{value:?}: {} {}",
-            reply.status,
-            reply.text()
-        );
+        assert!(matches!(reply.status, 400 | 403), "{value:?}: {} {}", reply.status, reply.text());
     }
     let query = "/bucket?AWSAccessKeyId=LOBGATETESTROOT&Expires=9999999999&Signature=c2lnbmF0dXJl";
     let reply = stage.request("GET", query).anonymous().send().await;
-    assert!(
-        matches!(reply.status, 400 | 403),
-        "version 2 in the query: {}",
-        reply.text()
-    );
-    let both = stage
-        .request("GET", "/bucket")
-        .presigned(60)
-        .header("authorization", "AWS4-HMAC-SHA256 x")
-        .send()
-        .await;
+    assert!(matches!(reply.status, 400 | 403), "version 2 in the query: {}", reply.text());
+    let both = stage.request("GET", "/bucket").presigned(60).header("authorization", "AWS4-HMAC-SHA256 x").send().await;
     assert!(matches!(both.status, 400 | 403), "{}", both.text());
 }
 
 #[tokio::test]
 async fn signed_chunks_are_verified_one_by_one() {
-    let stage = Stage::with(&[
-        ("LOBGATE_STORAGE_BUFFER_MAX", "128KiB"),
-        ("LOBGATE_GC_INTERVAL", "100ms"),
-    ])
-    .await;
+    let stage = Stage::with(&[("LOBGATE_STORAGE_BUFFER_MAX", "128KiB"), ("LOBGATE_GC_INTERVAL", "100ms")]).await;
     for size in [10, 100_000, 300_000] {
         let data = bytes(1, size);
         let put = |chunked: Chunked| stage.request("PUT", &path("k")).body(&data).chunked(chunked);

@@ -9,20 +9,14 @@ async fn a_bucket_is_created_found_listed_and_deleted() {
     let created = stage.request("PUT", "/second").send().await;
     assert_eq!((created.status, created.header("location")), (200, Some("/second")));
     let head = stage.request("HEAD", "/second").send().await;
-    assert_eq!(
-        (head.status, head.header("x-amz-bucket-region")),
-        (200, Some("us-east-1"))
-    );
+    assert_eq!((head.status, head.header("x-amz-bucket-region")), (200, Some("us-east-1")));
     let listed = stage.request("GET", "/").send().await;
     assert_eq!(listed.xml_all("Name"), [BUCKET, "second"]);
     assert!(listed.xml("CreationDate").is_some_and(|date| date.ends_with('Z')));
     assert!(listed.xml("ID").is_some());
     assert_eq!(stage.request("DELETE", "/second").send().await.status, 204);
     assert_eq!(stage.request("HEAD", "/second").send().await.status, 404);
-    assert_eq!(
-        stage.request("DELETE", "/second").send().await.refusal(),
-        (404, "NoSuchBucket".to_owned())
-    );
+    assert_eq!(stage.request("DELETE", "/second").send().await.refusal(), (404, "NoSuchBucket".to_owned()));
 }
 
 #[tokio::test]
@@ -31,11 +25,7 @@ async fn creating_what_one_owns_already_is_said_so() {
     stage.put("k", b"x").await;
     let again = stage.request("PUT", "/bucket").send().await;
     // S3 answers 200 in us-east-1 and 409 elsewhere; either way nothing changes.
-    assert!(
-        again.status == 200 || again.refusal() == (409, "BucketAlreadyOwnedByYou".to_owned()),
-        "{}",
-        again.text()
-    );
+    assert!(again.status == 200 || again.refusal() == (409, "BucketAlreadyOwnedByYou".to_owned()), "{}", again.text());
     assert_eq!(stage.get("k").await, b"x");
 }
 
@@ -47,17 +37,8 @@ async fn a_bucket_with_objects_or_uploads_is_not_deleted() {
     assert_eq!(failure(refused), Failure::new(409, "BucketNotEmpty"));
     assert!(stage.exists("k").await);
     stage.delete("k").await;
-    stage
-        .s3
-        .delete_bucket()
-        .bucket(BUCKET)
-        .send()
-        .await
-        .expect("an empty bucket is deleted");
-    assert_eq!(
-        stage.request("PUT", &path("k")).body("x").send().await.refusal(),
-        (404, "NoSuchBucket".to_owned())
-    );
+    stage.s3.delete_bucket().bucket(BUCKET).send().await.expect("an empty bucket is deleted");
+    assert_eq!(stage.request("PUT", &path("k")).body("x").send().await.refusal(), (404, "NoSuchBucket".to_owned()));
 }
 
 #[tokio::test]
@@ -101,10 +82,7 @@ async fn buckets_are_listed_by_prefix_and_in_pages() {
     let second = list(&format!("max-buckets=3&continuation-token={token}")).await;
     assert_eq!(second.xml_all("Name"), [BUCKET]);
     assert_eq!(second.xml("ContinuationToken"), None);
-    assert_eq!(
-        list("max-buckets=0").await.refusal(),
-        (400, "InvalidArgument".to_owned())
-    );
+    assert_eq!(list("max-buckets=0").await.refusal(), (400, "InvalidArgument".to_owned()));
 }
 
 #[tokio::test]
@@ -113,11 +91,7 @@ async fn the_location_of_the_classic_region_is_empty() {
     let reply = stage.request("GET", "/bucket?location").send().await;
     assert_eq!(reply.status, 200);
     assert!(reply.text().contains("LocationConstraint"), "{}", reply.text());
-    assert!(
-        !reply.text().contains("us-east-1"),
-        "us-east-1 is told as nothing: {}",
-        reply.text()
-    );
+    assert!(!reply.text().contains("us-east-1"), "us-east-1 is told as nothing: {}", reply.text());
     let missing = stage.request("GET", "/no-such-bucket?location").send().await;
     assert_eq!(missing.refusal(), (404, "NoSuchBucket".to_owned()));
 }
@@ -143,19 +117,10 @@ async fn of_racing_creations_and_deletions_no_object_is_orphaned() {
 async fn a_bucket_can_be_addressed_by_its_host_name() {
     let stage = Stage::with(&[("LOBGATE_DOMAINS", "s3.example.test")]).await;
     let host = format!("bucket.s3.example.test:{}", stage.gateway.port());
-    let put = stage
-        .request("PUT", "/dir/k")
-        .header("host", &host)
-        .body("hello")
-        .send()
-        .await;
+    let put = stage.request("PUT", "/dir/k").header("host", &host).body("hello").send().await;
     assert_eq!(put.status, 200, "{}", put.text());
     assert_eq!(stage.get("dir/k").await, b"hello");
-    let listed = stage
-        .request("GET", "/?list-type=2")
-        .header("host", &host.to_uppercase())
-        .send()
-        .await;
+    let listed = stage.request("GET", "/?list-type=2").header("host", &host.to_uppercase()).send().await;
     assert_eq!(listed.xml_all("Key"), ["dir/k"], "{}", listed.text());
     let plain = stage.request("GET", "/").header("host", "s3.example.test").send().await;
     assert_eq!(plain.xml_all("Name"), [BUCKET], "the domain itself is path style");

@@ -53,33 +53,13 @@ async fn a_right_checksum_is_stored_and_returned_when_asked() {
             let value = checksum(algorithm, &data);
             let reply = put(&stage, &data).header(&header(algorithm), &value).send().await;
             assert_eq!(reply.status, 200, "{algorithm}: {}", reply.text());
-            assert_eq!(
-                reply.header(&header(algorithm)),
-                Some(value.as_str()),
-                "in the answer of the put"
-            );
+            assert_eq!(reply.header(&header(algorithm)), Some(value.as_str()), "in the answer of the put");
             for method in ["GET", "HEAD"] {
-                let asked = stage
-                    .request(method, &path("k"))
-                    .header("x-amz-checksum-mode", "ENABLED")
-                    .send()
-                    .await;
-                assert_eq!(
-                    asked.header(&header(algorithm)),
-                    Some(value.as_str()),
-                    "{method} {algorithm}"
-                );
-                assert_eq!(
-                    asked.header("x-amz-checksum-type"),
-                    Some("FULL_OBJECT"),
-                    "{method} {algorithm}"
-                );
+                let asked = stage.request(method, &path("k")).header("x-amz-checksum-mode", "ENABLED").send().await;
+                assert_eq!(asked.header(&header(algorithm)), Some(value.as_str()), "{method} {algorithm}");
+                assert_eq!(asked.header("x-amz-checksum-type"), Some("FULL_OBJECT"), "{method} {algorithm}");
                 let silent = stage.request(method, &path("k")).send().await;
-                assert_eq!(
-                    silent.header(&header(algorithm)),
-                    None,
-                    "{method} {algorithm}, not asked"
-                );
+                assert_eq!(silent.header(&header(algorithm)), None, "{method} {algorithm}, not asked");
             }
         }
     }
@@ -94,26 +74,14 @@ async fn a_wrong_checksum_is_a_bad_digest_and_stores_nothing() {
         for algorithm in ALGORITHMS {
             let wrong = checksum(algorithm, b"other bytes");
             let reply = put(&stage, &data).header(&header(algorithm), &wrong).send().await;
-            assert_eq!(
-                reply.refusal(),
-                (400, "BadDigest".to_owned()),
-                "{algorithm}, {size} bytes"
-            );
+            assert_eq!(reply.refusal(), (400, "BadDigest".to_owned()), "{algorithm}, {size} bytes");
         }
         let md5 = base64(md5::Md5::digest(b"other bytes"));
         let reply = put(&stage, &data).header("content-md5", &md5).send().await;
-        assert_eq!(
-            reply.refusal(),
-            (400, "BadDigest".to_owned()),
-            "Content-MD5, {size} bytes"
-        );
+        assert_eq!(reply.refusal(), (400, "BadDigest".to_owned()), "Content-MD5, {size} bytes");
         let hash = crate::harness::sigv4::sha256_hex(b"other bytes");
         let reply = put(&stage, &data).payload_hash(&hash).send().await;
-        assert_eq!(
-            reply.refusal(),
-            (400, "XAmzContentSHA256Mismatch".to_owned()),
-            "{size} bytes"
-        );
+        assert_eq!(reply.refusal(), (400, "XAmzContentSHA256Mismatch".to_owned()), "{size} bytes");
     }
     assert_empty(&stage.database).await;
 }
@@ -122,10 +90,7 @@ async fn a_wrong_checksum_is_a_bad_digest_and_stores_nothing() {
 async fn a_refused_overwrite_leaves_the_old_object() {
     let stage = Stage::start().await;
     stage.put("k", b"old").await;
-    let reply = put(&stage, b"new")
-        .header("x-amz-checksum-crc32", &checksum("crc32", b"x"))
-        .send()
-        .await;
+    let reply = put(&stage, b"new").header("x-amz-checksum-crc32", &checksum("crc32", b"x")).send().await;
     assert_eq!(reply.status, 400);
     assert_eq!(stage.get("k").await, b"old");
 }
@@ -134,45 +99,25 @@ async fn a_refused_overwrite_leaves_the_old_object() {
 async fn a_malformed_checksum_is_refused_as_such() {
     let stage = Stage::start().await;
     for algorithm in ALGORITHMS {
-        for malformed in [
-            "",
-            "!",
-            "AAAA",
-            "0000000000000000000000000000000000000000000000000000000000000000000000",
-        ] {
+        for malformed in ["", "!", "AAAA", "0000000000000000000000000000000000000000000000000000000000000000000000"] {
             let reply = put(&stage, b"x").header(&header(algorithm), malformed).send().await;
-            assert_eq!(
-                reply.refusal(),
-                (400, "InvalidRequest".to_owned()),
-                "{algorithm}: {malformed:?}"
-            );
+            assert_eq!(reply.refusal(), (400, "InvalidRequest".to_owned()), "{algorithm}: {malformed:?}");
         }
     }
     for malformed in ["", "!", "AAAA", "rL0Y20zC+Fzt72VPzMSk2A"] {
         let reply = put(&stage, b"x").header("content-md5", malformed).send().await;
-        assert_eq!(
-            reply.refusal(),
-            (400, "InvalidDigest".to_owned()),
-            "Content-MD5: {malformed:?}"
-        );
+        assert_eq!(reply.refusal(), (400, "InvalidDigest".to_owned()), "Content-MD5: {malformed:?}");
     }
     let two = put(&stage, b"x").header("x-amz-checksum-crc32", &checksum("crc32", b"x"));
     let two = two.header("x-amz-checksum-sha1", &checksum("sha1", b"x")).send().await;
-    assert_eq!(
-        two.refusal(),
-        (400, "InvalidRequest".to_owned()),
-        "one checksum, not two"
-    );
+    assert_eq!(two.refusal(), (400, "InvalidRequest".to_owned()), "one checksum, not two");
     assert_empty(&stage.database).await;
 }
 
 #[tokio::test]
 async fn a_right_content_md5_is_accepted() {
     let stage = Stage::start().await;
-    let reply = put(&stage, b"hello")
-        .header("content-md5", &base64(md5::Md5::digest(b"hello")))
-        .send()
-        .await;
+    let reply = put(&stage, b"hello").header("content-md5", &base64(md5::Md5::digest(b"hello"))).send().await;
     assert_eq!(reply.status, 200);
 }
 
@@ -188,16 +133,10 @@ async fn checksums_in_trailers_are_verified_like_those_in_headers() {
                 let reply = put(&stage, &data).chunked(right).send().await;
                 let what = format!("{algorithm}, {size} bytes, signed: {}", framing.signed);
                 assert_eq!(reply.status, 200, "{what}: {}", reply.text());
-                let asked = stage
-                    .request("HEAD", &path("k"))
-                    .header("x-amz-checksum-mode", "ENABLED")
-                    .send()
-                    .await;
+                let asked = stage.request("HEAD", &path("k")).header("x-amz-checksum-mode", "ENABLED").send().await;
                 assert_eq!(asked.header(&header(algorithm)), Some(value.as_str()), "{what}");
                 assert!(stage.get("k").await == data, "{what}");
-                let wrong = framing
-                    .clone()
-                    .trailer(&header(algorithm), &checksum(algorithm, b"other"));
+                let wrong = framing.clone().trailer(&header(algorithm), &checksum(algorithm, b"other"));
                 let reply = put(&stage, &bytes(3, size.max(1))).chunked(wrong).send().await;
                 assert_eq!(reply.refusal(), (400, "BadDigest".to_owned()), "{what}");
             }
@@ -211,9 +150,8 @@ async fn checksums_in_trailers_are_verified_like_those_in_headers() {
 async fn an_announced_trailer_that_never_comes_stores_nothing() {
     let stage = Stage::start().await;
     for framing in [Chunked::unsigned(), Chunked::signed()] {
-        let framing = framing
-            .trailer("x-amz-checksum-crc32", &checksum("crc32", b"hello"))
-            .defect(Defect::TrailerMissing);
+        let framing =
+            framing.trailer("x-amz-checksum-crc32", &checksum("crc32", b"hello")).defect(Defect::TrailerMissing);
         let reply = put(&stage, b"hello").chunked(framing.clone()).send().await;
         assert!(matches!(reply.status, 400 | 403), "{} {}", reply.status, reply.text());
     }
@@ -226,25 +164,10 @@ async fn a_copy_keeps_the_checksum_of_its_source() {
     let data = bytes(1, 100_000);
     for algorithm in ALGORITHMS {
         let value = checksum(algorithm, &data);
-        assert_eq!(
-            put(&stage, &data)
-                .header(&header(algorithm), &value)
-                .send()
-                .await
-                .status,
-            200
-        );
-        let copy = stage
-            .request("PUT", &path("copy"))
-            .header("x-amz-copy-source", &path("k"))
-            .send()
-            .await;
+        assert_eq!(put(&stage, &data).header(&header(algorithm), &value).send().await.status, 200);
+        let copy = stage.request("PUT", &path("copy")).header("x-amz-copy-source", &path("k")).send().await;
         assert_eq!(copy.status, 200, "{}", copy.text());
-        let head = stage
-            .request("HEAD", &path("copy"))
-            .header("x-amz-checksum-mode", "ENABLED")
-            .send()
-            .await;
+        let head = stage.request("HEAD", &path("copy")).header("x-amz-checksum-mode", "ENABLED").send().await;
         assert_eq!(head.header(&header(algorithm)), Some(value.as_str()));
     }
 }
@@ -253,14 +176,7 @@ async fn a_copy_keeps_the_checksum_of_its_source() {
 async fn object_attributes_and_listings_tell_the_checksum() {
     let stage = Stage::start().await;
     let value = checksum("sha256", b"hello");
-    assert_eq!(
-        put(&stage, b"hello")
-            .header("x-amz-checksum-sha256", &value)
-            .send()
-            .await
-            .status,
-        200
-    );
+    assert_eq!(put(&stage, b"hello").header("x-amz-checksum-sha256", &value).send().await.status, 200);
     let attributes = stage.request("GET", &format!("{}?attributes", path("k")));
     let attributes = attributes.header("x-amz-object-attributes", "Checksum").send().await;
     assert_eq!(attributes.xml("ChecksumSHA256"), Some(value), "{}", attributes.text());

@@ -33,10 +33,8 @@ async fn verify_finds_nothing_wrong_with_a_whole_store() {
 
 #[tokio::test]
 async fn verify_finds_a_byte_that_has_changed_in_a_large_object() {
-    let (clean, report) = verified_after(&format!(
-        "SELECT lo_put({LARGE}, 5000, '\\x00'::bytea || '\\x01'::bytea)"
-    ))
-    .await;
+    let (clean, report) =
+        verified_after(&format!("SELECT lo_put({LARGE}, 5000, '\\x00'::bytea || '\\x01'::bytea)")).await;
     assert!(!clean, "{report}");
     assert!(report.contains("problem"), "{report}");
 }
@@ -70,10 +68,7 @@ async fn verify_finds_a_damaged_inline_content_and_a_damaged_part() {
 #[tokio::test]
 async fn verify_finds_a_large_object_without_an_owner() {
     let (_, report) = verified_after("SELECT lo_from_bytea(0, 'stray')").await;
-    assert!(
-        report.contains("sweep") || report.contains("owner") || report.contains("orphan"),
-        "{report}"
-    );
+    assert!(report.contains("sweep") || report.contains("owner") || report.contains("orphan"), "{report}");
 }
 
 #[tokio::test]
@@ -95,28 +90,17 @@ async fn what_is_not_known_is_refused() {
         assert!(!refused.status.success(), "{arguments:?}");
         assert!(!refused.stderr.is_empty(), "{arguments:?}");
     }
-    let unknown = lobgate(&["check-config"])
-        .env("LOBGATE_NO_SUCH_KEY", "1")
-        .output()
-        .expect("run lobgate");
+    let unknown = lobgate(&["check-config"]).env("LOBGATE_NO_SUCH_KEY", "1").output().expect("run lobgate");
     assert!(!unknown.status.success(), "{}", text(&unknown));
-    assert!(
-        text(&unknown).to_lowercase().contains("no_such_key"),
-        "{}",
-        text(&unknown)
-    );
+    assert!(text(&unknown).to_lowercase().contains("no_such_key"), "{}", text(&unknown));
 }
 
 #[tokio::test]
 async fn the_admin_address_tells_health_and_metrics() {
     let stage = Stage::start().await;
     stage.put("k", b"x").await;
-    let get = async |path: &str| {
-        crate::harness::RawRequest::new(&stage.gateway.admin, "GET", path)
-            .anonymous()
-            .send()
-            .await
-    };
+    let get =
+        async |path: &str| crate::harness::RawRequest::new(&stage.gateway.admin, "GET", path).anonymous().send().await;
     assert_eq!(get("/health/live").await.status, 200);
     assert_eq!(get("/health/ready").await.status, 200);
     let metrics = get("/metrics").await;

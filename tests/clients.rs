@@ -55,19 +55,10 @@ async fn client(stage: &Stage, program: &Path, arguments: &[&str]) -> String {
         .env("RCLONE_CONFIG_LOB_SECRET_ACCESS_KEY", SECRET_KEY)
         .env("RCLONE_CONFIG_LOB_REGION", "us-east-1")
         .env("RCLONE_CONFIG_LOB_ENDPOINT", &stage.gateway.endpoint);
-    let output = tokio::task::spawn_blocking(move || command.output())
-        .await
-        .expect("a thread")
-        .expect("run the client");
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(
-        output.status.success(),
-        "{} {arguments:?}:\n{out}{err}",
-        program.display()
-    );
+    let output =
+        tokio::task::spawn_blocking(move || command.output()).await.expect("a thread").expect("run the client");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{} {arguments:?}:\n{out}{err}", program.display());
     out.into_owned()
 }
 
@@ -122,45 +113,15 @@ async fn aws_cli_syncs_a_tree_up_and_down() {
         return;
     };
     let stage = Stage::with(&[("LOBGATE_GC_INTERVAL", "100ms")]).await;
-    let (up, down) = (
-        tempfile::tempdir().expect("a directory"),
-        tempfile::tempdir().expect("a directory"),
-    );
+    let (up, down) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     tree(up.path());
     client(&stage, &aws, &["s3", "mb", "s3://second"]).await;
-    client(
-        &stage,
-        &aws,
-        &["s3", "sync", "--no-progress", text(&up.path()), "s3://bucket/tree"],
-    )
-    .await;
-    let again = client(
-        &stage,
-        &aws,
-        &["s3", "sync", "--dryrun", text(&up.path()), "s3://bucket/tree"],
-    )
-    .await;
+    client(&stage, &aws, &["s3", "sync", "--no-progress", text(&up.path()), "s3://bucket/tree"]).await;
+    let again = client(&stage, &aws, &["s3", "sync", "--dryrun", text(&up.path()), "s3://bucket/tree"]).await;
     assert_eq!(again, "", "a second sync finds nothing to do");
-    client(
-        &stage,
-        &aws,
-        &["s3", "sync", "--no-progress", "s3://bucket/tree", text(&down.path())],
-    )
-    .await;
+    client(&stage, &aws, &["s3", "sync", "--no-progress", "s3://bucket/tree", text(&down.path())]).await;
     assert_same(up.path(), down.path());
-    client(
-        &stage,
-        &aws,
-        &[
-            "s3",
-            "cp",
-            "--no-progress",
-            "--recursive",
-            "s3://bucket/tree",
-            "s3://second/copy",
-        ],
-    )
-    .await;
+    client(&stage, &aws, &["s3", "cp", "--no-progress", "--recursive", "s3://bucket/tree", "s3://second/copy"]).await;
     let listed = client(&stage, &aws, &["s3", "ls", "--recursive", "s3://second"]).await;
     assert_eq!(listed.lines().count(), 8, "{listed}");
     client(&stage, &aws, &["s3", "rb", "--force", "s3://second"]).await;
@@ -179,25 +140,12 @@ async fn rclone_copies_a_tree_and_checks_every_byte() {
     tree(up.path());
     let remote = "lob:bucket/tree";
     let sizes = ["--s3-upload-cutoff", "6M", "--s3-chunk-size", "5M"];
-    client(
-        &stage,
-        &rclone,
-        &[&["copy", text(&up.path()), remote], &sizes[..]].concat(),
-    )
-    .await;
+    client(&stage, &rclone, &[&["copy", text(&up.path()), remote], &sizes[..]].concat()).await;
     client(&stage, &rclone, &["check", "--download", text(&up.path()), remote]).await;
     client(&stage, &rclone, &["check", text(&up.path()), remote]).await;
-    client(
-        &stage,
-        &rclone,
-        &["moveto", "lob:bucket/tree/one", "lob:bucket/tree/dir/moved"],
-    )
-    .await;
+    client(&stage, &rclone, &["moveto", "lob:bucket/tree/one", "lob:bucket/tree/dir/moved"]).await;
     let listed = client(&stage, &rclone, &["lsf", "-R", "--files-only", remote]).await;
-    assert!(
-        listed.contains("dir/moved") && !listed.lines().any(|line| line == "one"),
-        "{listed}"
-    );
+    assert!(listed.contains("dir/moved") && !listed.lines().any(|line| line == "one"), "{listed}");
     client(&stage, &rclone, &["purge", remote]).await;
     assert_eq!(stage.database.count("SELECT count(*) FROM lobgate.object").await, 0);
     assert_consistent(&stage.database).await;
@@ -208,15 +156,9 @@ async fn a_boto3_program_finds_s3_as_it_knows_it() {
     let Some(python) = find("python3", "install python3 and boto3") else {
         return;
     };
-    let has_boto3 = Command::new(&python)
-        .args(["-c", "import boto3"])
-        .output()
-        .is_ok_and(|done| done.status.success());
+    let has_boto3 = Command::new(&python).args(["-c", "import boto3"]).output().is_ok_and(|done| done.status.success());
     let may_miss = std::env::var_os("LOBGATE_TEST_ALLOW_MISSING_CLIENTS").is_some_and(|value| value == "1");
-    assert!(
-        has_boto3 || may_miss,
-        "boto3 is missing: install it with `pip install boto3`"
-    );
+    assert!(has_boto3 || may_miss, "boto3 is missing: install it with `pip install boto3`");
     if has_boto3 {
         let stage = Stage::start().await;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/boto3_smoke.py");

@@ -72,17 +72,9 @@ async fn an_unchanged_object_is_not_sent_again_by_its_own_date() {
     stage.put("k", b"hello").await;
     let head = stage.request("HEAD", &path("k")).send().await;
     let date = head.header("last-modified").expect("a date").to_owned();
-    let same = stage
-        .request("GET", &path("k"))
-        .header("if-modified-since", &date)
-        .send()
-        .await;
+    let same = stage.request("GET", &path("k")).header("if-modified-since", &date).send().await;
     assert_eq!(same.status, 304, "fractions of a second do not count");
-    let same = stage
-        .request("GET", &path("k"))
-        .header("if-unmodified-since", &date)
-        .send()
-        .await;
+    let same = stage.request("GET", &path("k")).header("if-unmodified-since", &date).send().await;
     assert_eq!(same.status, 200);
 }
 
@@ -91,41 +83,22 @@ async fn put_if_none_match_creates_and_never_overwrites() {
     let stage = Stage::start().await;
     for size in [5, 100_000] {
         let key = size.to_string();
-        let put = |seed| {
-            stage
-                .request("PUT", &path(&key))
-                .header("if-none-match", "*")
-                .body(bytes(seed, size))
-        };
+        let put = |seed| stage.request("PUT", &path(&key)).header("if-none-match", "*").body(bytes(seed, size));
         assert_eq!(put(1).send().await.status, 200);
         assert_eq!(put(2).send().await.refusal(), precondition_failed());
         assert!(stage.get(&key).await == bytes(1, size), "the first stays");
         stage.delete(&key).await;
         assert_eq!(put(3).send().await.status, 200, "what is deleted can be created again");
     }
-    let etag = stage
-        .request("PUT", &path("k"))
-        .header("if-none-match", OTHER)
-        .body("x")
-        .send()
-        .await;
-    assert_eq!(
-        etag.refusal(),
-        (501, "NotImplemented".to_owned()),
-        "S3 knows only * here"
-    );
+    let etag = stage.request("PUT", &path("k")).header("if-none-match", OTHER).body("x").send().await;
+    assert_eq!(etag.refusal(), (501, "NotImplemented".to_owned()), "S3 knows only * here");
     assert_consistent(&stage.database).await;
 }
 
 #[tokio::test]
 async fn put_if_match_replaces_only_what_it_names() {
     let stage = Stage::start().await;
-    let put = |condition: &str, body: &str| {
-        stage
-            .request("PUT", &path("k"))
-            .header("if-match", condition)
-            .body(body)
-    };
+    let put = |condition: &str, body: &str| stage.request("PUT", &path("k")).header("if-match", condition).body(body);
     let etag = |body: &str| format!("\"{}\"", md5_hex(body.as_bytes()));
     assert_eq!(put(OTHER, "x").send().await.refusal(), (404, "NoSuchKey".to_owned()));
     stage.put("k", b"one").await;
@@ -155,10 +128,7 @@ async fn a_copy_heeds_the_conditions_on_its_source_and_its_destination() {
     let etag = format!("\"{}\"", md5_hex(b"source"));
     let (past, future) = (date(-1), date(1));
     let copy = |name: &str, value: &str| {
-        stage
-            .request("PUT", &path("copy"))
-            .header("x-amz-copy-source", &path("source"))
-            .header(name, value)
+        stage.request("PUT", &path("copy")).header("x-amz-copy-source", &path("source")).header(name, value)
     };
     let on_source = [
         ("x-amz-copy-source-if-match", etag.as_str(), 200),
@@ -188,11 +158,7 @@ async fn of_fifty_racing_creators_over_two_gateways_exactly_one_wins() {
         let size = [10, 100_000, 70_000, 2000][round % 4];
         let key = format!("round-{round}");
         let creators = (0..50_u64).map(|number| {
-            let endpoint = if number % 2 == 0 {
-                &stage.gateway.endpoint
-            } else {
-                &twin.endpoint
-            };
+            let endpoint = if number % 2 == 0 { &stage.gateway.endpoint } else { &twin.endpoint };
             let request = RawRequest::new(endpoint, "PUT", &path(&key)).header("if-none-match", "*");
             let request = request.body(bytes(number, size));
             async move { request.send().await }
@@ -200,20 +166,9 @@ async fn of_fifty_racing_creators_over_two_gateways_exactly_one_wins() {
         let replies: Vec<Reply> = futures::future::join_all(creators).await;
         let winners: Vec<usize> = (0..50).filter(|&number| replies[number].status == 200).collect();
         assert_eq!(winners.len(), 1, "round {round}");
-        let losers = replies
-            .iter()
-            .filter(|reply| reply.refusal() == precondition_failed())
-            .count();
-        assert_eq!(
-            losers,
-            49,
-            "round {round}: {:?}",
-            replies.iter().map(Reply::refusal).collect::<Vec<_>>()
-        );
-        assert!(
-            stage.get(&key).await == bytes(winners[0] as u64, size),
-            "round {round}: the winner's bytes"
-        );
+        let losers = replies.iter().filter(|reply| reply.refusal() == precondition_failed()).count();
+        assert_eq!(losers, 49, "round {round}: {:?}", replies.iter().map(Reply::refusal).collect::<Vec<_>>());
+        assert!(stage.get(&key).await == bytes(winners[0] as u64, size), "round {round}: the winner's bytes");
     }
     assert_consistent(&stage.database).await;
 }
@@ -224,11 +179,7 @@ async fn counters_kept_by_compare_and_swap_lose_no_increment() {
     let twin = Gateway::start(&stage.database.url(), &[]).await;
     stage.put("counter", b"0").await;
     let workers = (0..6).map(|number| {
-        let endpoint = if number % 2 == 0 {
-            &stage.gateway.endpoint
-        } else {
-            &twin.endpoint
-        };
+        let endpoint = if number % 2 == 0 { &stage.gateway.endpoint } else { &twin.endpoint };
         async move {
             let mut done = 0;
             while done < 5 {
@@ -237,11 +188,7 @@ async fn counters_kept_by_compare_and_swap_lose_no_increment() {
                 let etag = got.header("etag").expect("an ETag");
                 let put = RawRequest::new(endpoint, "PUT", &path("counter")).header("if-match", etag);
                 let reply = put.body(next.to_string()).send().await;
-                assert!(
-                    reply.status == 200 || reply.refusal() == precondition_failed(),
-                    "{:?}",
-                    reply.refusal()
-                );
+                assert!(reply.status == 200 || reply.refusal() == precondition_failed(), "{:?}", reply.refusal());
                 done += u32::from(reply.status == 200);
             }
         }
@@ -255,23 +202,12 @@ async fn a_creator_that_is_overtaken_during_its_upload_loses_and_blocks_nobody()
     let stage = Stage::with(&[("LOBGATE_STORAGE_BUFFER_MAX", "256KiB")]).await;
     for size in [1000, 100_000, 600_000] {
         let key = size.to_string();
-        let slow = stage
-            .request("PUT", &path(&key))
-            .header("if-none-match", "*")
-            .body(bytes(1, size));
+        let slow = stage.request("PUT", &path(&key)).header("if-none-match", "*").body(bytes(1, size));
         let (head, body) = slow.wire();
         let mut connection = Connection::open(&stage.gateway.endpoint).await;
         assert!(connection.write(&head).await && connection.write(&body[..size / 2]).await);
-        let quick = stage
-            .request("PUT", &path(&key))
-            .header("if-none-match", "*")
-            .body("quick")
-            .send()
-            .await;
-        assert_eq!(
-            quick.status, 200,
-            "nobody holds a lock for a body of {size} bytes that is still coming"
-        );
+        let quick = stage.request("PUT", &path(&key)).header("if-none-match", "*").body("quick").send().await;
+        assert_eq!(quick.status, 200, "nobody holds a lock for a body of {size} bytes that is still coming");
         let reply = connection.exchange(&body[size / 2..], false).await;
         assert_eq!(reply.refusal(), precondition_failed(), "{size}");
         assert_eq!(stage.get(&key).await, b"quick");

@@ -1,6 +1,7 @@
 //! Crashes: of the gateway, of a backend, of the whole server. What was acknowledged is there; nothing else is.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::harness::cluster::Cluster;
 use crate::harness::inspect::{assert_consistent, until_reclaimed};
@@ -9,10 +10,7 @@ use crate::harness::server::{run, text};
 use crate::harness::{Database, Gateway, RawRequest, Stage, bytes, client, eventually, path};
 use crate::multipart;
 
-const SETTINGS: &[(&str, &str)] = &[
-    ("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"),
-    ("LOBGATE_GC_INTERVAL", "100ms"),
-];
+const SETTINGS: &[(&str, &str)] = &[("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"), ("LOBGATE_GC_INTERVAL", "100ms")];
 
 async fn assert_verified(database: &Database) {
     let verified = run(&database.url(), &["verify"]).await;
@@ -21,28 +19,20 @@ async fn assert_verified(database: &Database) {
 }
 
 fn body_of(key: &str) -> Vec<u8> {
-    let number: u64 = key
-        .rsplit('-')
-        .next()
-        .and_then(|number| number.parse().ok())
-        .expect("a numbered key");
-    bytes(
-        number,
-        [100, 3000, 100_000, 400_000][usize::try_from(number % 4).unwrap()],
-    )
+    let number: u64 = key.rsplit('-').next().and_then(|number| number.parse().ok()).expect("a numbered key");
+    bytes(number, [100, 3000, 100_000, 400_000][usize::try_from(number % 4).unwrap()])
 }
 
-/// Puts objects one after the other, until one fails, and returns the keys that were acknowledged.
-async fn put_until_failure(endpoint: String, name: String) -> Vec<String> {
+/// Puts objects one after the other, until one fails or it is told to stop, and returns the keys that were acknowledged.
+async fn put_until_failure(endpoint: String, name: String, stop: Arc<AtomicBool>) -> Vec<String> {
     let mut acknowledged = Vec::new();
     let s3 = client::sdk(&endpoint);
     for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let key = format!("{name}-{number}");
-        let put = s3
-            .put_object()
-            .bucket("bucket")
-            .key(&key)
-            .body(client::body(&body_of(&key)));
+        let put = s3.put_object().bucket("bucket").key(&key).body(client::body(&body_of(&key)));
         if put.send().await.is_err() {
             break;
         }
@@ -57,14 +47,15 @@ async fn write_until<F: Future<Output = ()>>(
     database: &Database,
     crash: impl FnOnce() -> F,
 ) -> Vec<String> {
-    let writers: Vec<_> = (0..4)
-        .map(|name| tokio::spawn(put_until_failure(endpoint.to_owned(), name.to_string())))
-        .collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    let write = |name: u32| put_until_failure(endpoint.to_owned(), name.to_string(), Arc::clone(&stop));
+    let writers: Vec<_> = (0..4).map(|name| tokio::spawn(write(name))).collect();
     eventually("some objects are stored", || async {
         database.count("SELECT count(*) FROM lobgate.object").await >= 20
     })
     .await;
     crash().await;
+    stop.store(true, Ordering::Relaxed);
     let mut acknowledged = Vec::new();
     for writer in writers {
         acknowledged.extend(writer.await.expect("the writer"));
@@ -83,11 +74,7 @@ async fn assert_all_there(endpoint: &str, acknowledged: &[String]) {
 
 #[tokio::test]
 async fn a_gateway_killed_in_the_middle_of_uploads_loses_nothing_acknowledged_and_leaves_nothing_else() {
-    let Stage {
-        mut gateway,
-        database,
-        s3: _s3,
-    } = Stage::with(SETTINGS).await;
+    let Stage { mut gateway, database, s3: _s3 } = Stage::with(SETTINGS).await;
     let endpoint = gateway.endpoint.clone();
     let mut halves = Vec::new();
     for size in [10_000, 100_000, 900_000] {
@@ -117,9 +104,7 @@ async fn a_multipart_upload_goes_on_after_the_gateway_was_killed() {
     stage.s3 = client::sdk(&stage.gateway.endpoint);
     multipart::part(&stage, "k", &id, 2, &parts[1]).await;
     let etags = parts.each_ref().map(|part| crate::harness::md5_hex(part));
-    let done = multipart::complete(&stage, "k", &id, &[(1, &etags[0]), (2, &etags[1])])
-        .send()
-        .await;
+    let done = multipart::complete(&stage, "k", &id, &[(1, &etags[0]), (2, &etags[1])]).send().await;
     assert_eq!(done.status, 200, "{}", done.text());
     assert!(stage.get("k").await == parts.concat());
     assert_verified(&stage.database).await;
@@ -135,10 +120,7 @@ async fn a_backend_terminated_in_the_middle_of_a_write_leaves_nothing_and_the_ga
         "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND backend_xid IS NOT NULL",
         stage.database.name
     );
-    eventually("the upload is being written", || async {
-        stage.database.count(&writing).await > 0
-    })
-    .await;
+    eventually("the upload is being written", || async { stage.database.count(&writing).await > 0 }).await;
     let terminate = format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()",
         stage.database.name
@@ -153,37 +135,30 @@ async fn a_backend_terminated_in_the_middle_of_a_write_leaves_nothing_and_the_ga
     })
     .await;
     stage.database.execute(&terminate).await;
-    assert_eq!(
-        stage.get("next").await,
-        b"x",
-        "a dead pooled connection is not the client's problem"
-    );
+    assert_eq!(stage.get("next").await, b"x", "a dead pooled connection is not the client's problem");
     assert_verified(&stage.database).await;
 }
 
 #[tokio::test]
 async fn a_server_killed_at_full_load_recovers_everything_acknowledged() {
-    let cluster = tokio::task::spawn_blocking(|| Cluster::start(true))
-        .await
-        .expect("a durable cluster");
+    let cluster = tokio::task::spawn_blocking(|| Cluster::start(true)).await.expect("a durable cluster");
     let database = Database::create_on(Arc::clone(&cluster)).await;
     let gateway = Gateway::start(&database.url(), SETTINGS).await;
     let s3 = client::sdk(&gateway.endpoint);
     s3.create_bucket().bucket("bucket").send().await.expect("a bucket");
-    let killed = Arc::clone(&cluster);
-    let acknowledged = write_until(&gateway.endpoint, &database, || async move {
-        tokio::task::spawn_blocking(move || killed.kill_9())
-            .await
-            .expect("kill the server");
-    })
-    .await;
-    let down = RawRequest::new(&gateway.endpoint, "GET", &path("0-0")).send().await;
-    assert!(matches!(down.status, 500 | 503), "{} {}", down.status, down.text());
-    tokio::task::spawn_blocking(move || cluster.restart())
-        .await
-        .expect("restart the server");
-    eventually("the gateway finds the server again", || async {
-        RawRequest::new(&gateway.endpoint, "GET", "/bucket").send().await.status == 200
+    // The server is back while writers still ask what became of their last object.
+    let endpoint = &gateway.endpoint;
+    let acknowledged = write_until(endpoint, &database, || async {
+        let killed = Arc::clone(&cluster);
+        tokio::task::spawn_blocking(move || killed.kill_9()).await.expect("kill the server");
+        let down = RawRequest::new(endpoint, "GET", &path("0-0")).send().await;
+        assert_eq!(down.status, 503, "{}", down.text());
+        let restarted = Arc::clone(&cluster);
+        tokio::task::spawn_blocking(move || restarted.restart()).await.expect("restart the server");
+        eventually("the gateway finds the server again", || async {
+            RawRequest::new(endpoint, "GET", &path("0-0")).send().await.status == 200
+        })
+        .await;
     })
     .await;
     assert_all_there(&gateway.endpoint, &acknowledged).await;

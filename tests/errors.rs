@@ -34,10 +34,7 @@ async fn every_answer_carries_both_request_ids_and_no_two_are_equal() {
     for (number, request) in requests.iter().enumerate() {
         let reply = request.send().await;
         assert_ids(&reply, &format!("request {number}"));
-        assert!(
-            seen.insert(reply.header("x-amz-request-id").map(str::to_owned)),
-            "request {number}: a new id"
-        );
+        assert!(seen.insert(reply.header("x-amz-request-id").map(str::to_owned)), "request {number}: a new id");
         assert!(reply.header("date").is_some());
     }
 }
@@ -46,53 +43,21 @@ async fn every_answer_carries_both_request_ids_and_no_two_are_equal() {
 async fn an_error_is_xml_with_code_message_resource_and_the_ids_of_its_headers() {
     let stage = Stage::start().await;
     let cases = [
-        (
-            stage.request("GET", &path("no such/key é")),
-            "NoSuchKey",
-            "/bucket/no such/key é",
-        ),
-        (
-            stage.request("GET", "/no-such-bucket?list-type=2"),
-            "NoSuchBucket",
-            "/no-such-bucket",
-        ),
-        (
-            stage.request("GET", &path("k")).tampered(),
-            "SignatureDoesNotMatch",
-            "/bucket/k",
-        ),
-        (
-            stage
-                .request("PUT", &path("<&>\"'"))
-                .header("content-md5", "!")
-                .body("x"),
-            "InvalidDigest",
-            "/bucket/<&>\"'",
-        ),
+        (stage.request("GET", &path("no such/key é")), "NoSuchKey", "/bucket/no such/key é"),
+        (stage.request("GET", "/no-such-bucket?list-type=2"), "NoSuchBucket", "/no-such-bucket"),
+        (stage.request("GET", &path("k")).tampered(), "SignatureDoesNotMatch", "/bucket/k"),
+        (stage.request("PUT", &path("<&>\"'")).header("content-md5", "!").body("x"), "InvalidDigest", "/bucket/<&>\"'"),
     ];
     for (request, code, resource) in cases {
         let reply = request.send().await;
         assert_eq!(reply.header("content-type"), Some("application/xml"), "{code}");
-        assert!(
-            reply.text().starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>"),
-            "{}",
-            reply.text()
-        );
+        assert!(reply.text().starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>"), "{}", reply.text());
         assert_eq!(reply.xml("Code").as_deref(), Some(code), "{}", reply.text());
-        assert!(
-            reply.xml("Message").is_some_and(|message| !message.is_empty()),
-            "{code}"
-        );
+        assert!(reply.xml("Message").is_some_and(|message| !message.is_empty()), "{code}");
         let shown = reply.xml("Resource").expect("a resource");
-        let shown = percent_encoding::percent_decode_str(&shown)
-            .decode_utf8_lossy()
-            .into_owned();
+        let shown = percent_encoding::percent_decode_str(&shown).decode_utf8_lossy().into_owned();
         assert_eq!(shown, resource, "{code}");
-        assert_eq!(
-            reply.xml("RequestId").as_deref(),
-            reply.header("x-amz-request-id"),
-            "{code}"
-        );
+        assert_eq!(reply.xml("RequestId").as_deref(), reply.header("x-amz-request-id"), "{code}");
         assert_eq!(reply.xml("HostId").as_deref(), reply.header("x-amz-id-2"), "{code}");
     }
 }
@@ -100,11 +65,9 @@ async fn an_error_is_xml_with_code_message_resource_and_the_ids_of_its_headers()
 #[tokio::test]
 async fn errors_of_head_have_a_status_and_no_body() {
     let stage = Stage::start().await;
-    for (target, status) in [
-        (path("none"), 404),
-        ("/no-such-bucket".to_owned(), 404),
-        ("/no-such-bucket/k".to_owned(), 404),
-    ] {
+    for (target, status) in
+        [(path("none"), 404), ("/no-such-bucket".to_owned(), 404), ("/no-such-bucket/k".to_owned(), 404)]
+    {
         let reply = stage.request("HEAD", &target).send().await;
         assert_eq!(reply.status, status, "{target}");
         assert!(reply.body.is_empty(), "{target}");
@@ -144,17 +107,8 @@ async fn sub_resources_that_lobgate_does_not_have_are_not_implemented() {
         "session",
         "abac",
     ];
-    let of_objects = [
-        "acl",
-        "legal-hold",
-        "retention",
-        "tagging",
-        "torrent",
-        "restore",
-        "select",
-        "renameObject",
-        "encryption",
-    ];
+    let of_objects =
+        ["acl", "legal-hold", "retention", "tagging", "torrent", "restore", "select", "renameObject", "encryption"];
     for (path, names) in [("/bucket".to_owned(), &of_buckets[..]), (path("k"), &of_objects[..])] {
         for name in names {
             for method in ["GET", "PUT", "DELETE", "POST"] {
@@ -167,11 +121,7 @@ async fn sub_resources_that_lobgate_does_not_have_are_not_implemented() {
             }
         }
     }
-    assert_eq!(
-        stage.get("k").await,
-        b"hello",
-        "nothing was mistaken for a put or a delete"
-    );
+    assert_eq!(stage.get("k").await, b"hello", "nothing was mistaken for a put or a delete");
     let listed = stage.request("GET", "/bucket").send().await;
     assert_eq!(listed.xml_all("Key"), ["k"]);
 }
@@ -198,28 +148,10 @@ async fn a_sub_resource_with_a_value_or_further_keys_is_still_itself() {
 async fn query_keys_that_s3_does_not_know_are_ignored() {
     let stage = Stage::start().await;
     let target = |query: &str| format!("{}?{query}", path("k"));
-    assert_eq!(
-        stage
-            .request("PUT", &target("foo=bar&baz"))
-            .body("hello")
-            .send()
-            .await
-            .status,
-        200
-    );
-    assert_eq!(
-        stage.request("GET", &target("unknown&x=%20y")).send().await.text(),
-        "hello"
-    );
+    assert_eq!(stage.request("PUT", &target("foo=bar&baz")).body("hello").send().await.status, 200);
+    assert_eq!(stage.request("GET", &target("unknown&x=%20y")).send().await.text(), "hello");
     assert_eq!(stage.request("HEAD", &target("x=1")).send().await.status, 200);
-    assert_eq!(
-        stage
-            .request("GET", "/bucket?foo=bar&list-type=2")
-            .send()
-            .await
-            .xml_all("Key"),
-        ["k"]
-    );
+    assert_eq!(stage.request("GET", "/bucket?foo=bar&list-type=2").send().await.xml_all("Key"), ["k"]);
     assert_eq!(stage.request("DELETE", &target("foo")).send().await.status, 204);
     assert!(!stage.exists("k").await);
 }
@@ -233,12 +165,7 @@ async fn the_operation_names_that_sdks_add_do_no_harm() {
         ("GET", "/?x-id=ListBuckets"),
         ("DELETE", "/bucket/k?x-id=DeleteObject"),
     ] {
-        let status = stage
-            .request(method, target)
-            .body(if method == "PUT" { "x" } else { "" })
-            .send()
-            .await
-            .status;
+        let status = stage.request(method, target).body(if method == "PUT" { "x" } else { "" }).send().await.status;
         assert!(matches!(status, 200 | 204), "{method} {target}: {status}");
     }
 }
@@ -255,12 +182,7 @@ async fn methods_that_do_not_fit_are_not_allowed() {
         ("TRACE", "/bucket"),
     ] {
         let reply = stage.request(method, target).send().await;
-        assert!(
-            matches!(reply.status, 400 | 405 | 501),
-            "{method} {target}: {} {}",
-            reply.status,
-            reply.text()
-        );
+        assert!(matches!(reply.status, 400 | 405 | 501), "{method} {target}: {} {}", reply.status, reply.text());
         assert!(reply.xml("Code").is_some(), "{method} {target}: an S3 error");
     }
     assert_empty(&stage.database).await;
@@ -271,13 +193,7 @@ async fn garbage_on_the_wire_harms_nobody() {
     use crate::harness::raw::Connection;
     let stage = Stage::start().await;
     let huge = format!("GET /bucket HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(2 << 20));
-    for garbage in [
-        "\0\0\0\0\r\n\r\n",
-        "GET\r\n\r\n",
-        "GET /bucket HTTP/1.1\r\n\r\n",
-        "\x16\x03\x01\x02\x00",
-        &huge,
-    ] {
+    for garbage in ["\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "GET /bucket HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00", &huge] {
         let mut connection = Connection::open(&stage.gateway.endpoint).await;
         connection.write(garbage.as_bytes()).await;
         connection.finish_writing().await;

@@ -10,20 +10,12 @@ async fn strays(database: &Database, count: u32) -> Vec<u32> {
     let config: tokio_postgres::Config = database.url().parse().expect("a URL");
     let client = crate::harness::database::connect(&config).await;
     let query = "SELECT lo_from_bytea(0, 'stray') FROM generate_series(1, $1::bigint)";
-    let rows = client
-        .query(query, &[&i64::from(count)])
-        .await
-        .expect("stray large objects");
+    let rows = client.query(query, &[&i64::from(count)]).await.expect("stray large objects");
     rows.iter().map(|row| row.get(0)).collect()
 }
 
 async fn exists(database: &Database, oid: u32) -> bool {
-    database
-        .count(&format!(
-            "SELECT count(*) FROM pg_largeobject_metadata WHERE oid = {oid}"
-        ))
-        .await
-        == 1
+    database.count(&format!("SELECT count(*) FROM pg_largeobject_metadata WHERE oid = {oid}")).await == 1
 }
 
 fn report() -> (tempfile::TempDir, String) {
@@ -49,9 +41,7 @@ async fn an_abandoned_upload_expires_and_its_parts_are_reclaimed() {
         stage.database.count("SELECT count(*) FROM lobgate.upload").await == 0
     })
     .await;
-    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(&bytes(1, 100_000)))])
-        .send()
-        .await;
+    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(&bytes(1, 100_000)))]).send().await;
     assert_eq!(done.refusal(), (404, "NoSuchUpload".to_owned()));
     assert_eq!(stage.get("kept").await, b"x");
     stage.delete("kept").await;
@@ -68,9 +58,7 @@ async fn an_upload_that_is_young_enough_is_left_alone() {
     stage.put("passing", &bytes(1, 100_000)).await;
     stage.delete("passing").await;
     until_reclaimed(&stage.database).await;
-    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(b"part"))])
-        .send()
-        .await;
+    let done = multipart::complete(&stage, "k", &id, &[(1, &crate::harness::md5_hex(b"part"))]).send().await;
     assert_eq!(done.status, 200);
 }
 
@@ -82,12 +70,7 @@ async fn a_sweep_purges_what_its_report_named_and_nothing_else() {
     let stray = strays(&stage.database, 3).await;
     let (_directory, file) = report();
     let reported = run(&stage.database.url(), &["sweep", "report", "--output", &file]).await;
-    assert_eq!(
-        reported.status.code(),
-        Some(3),
-        "something was found: {}",
-        text(&reported)
-    );
+    assert_eq!(reported.status.code(), Some(3), "something was found: {}", text(&reported));
     let written = std::fs::read_to_string(&file).expect("the report");
     for oid in &stray {
         assert!(written.contains(&oid.to_string()), "{oid} is in the report: {written}");

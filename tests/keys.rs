@@ -126,39 +126,20 @@ async fn every_kind_of_key_is_put_got_listed_copied_and_deleted() {
     for key in &keys {
         let got = stage.request("GET", &path(key)).send().await;
         assert_eq!((got.status, got.text().as_str()), (200, *key), "get {key:?}");
-        assert_eq!(
-            stage.request("HEAD", &path(key)).send().await.status,
-            200,
-            "head {key:?}"
-        );
+        assert_eq!(stage.request("HEAD", &path(key)).send().await.status, 200, "head {key:?}");
     }
     keys.sort_unstable_by_key(|key| key.as_bytes());
     for version in ["list-type=2&", ""] {
-        let listed = stage
-            .request("GET", &format!("/bucket?{version}encoding-type=url&max-keys=1000"))
-            .send()
-            .await;
+        let listed = stage.request("GET", &format!("/bucket?{version}encoding-type=url&max-keys=1000")).send().await;
         assert_eq!(decoded(&listed), keys, "list with {version:?}");
     }
     for key in &keys {
         let source = path(key);
-        let copy = stage
-            .request("PUT", "/bucket/copy")
-            .header("x-amz-copy-source", &source)
-            .send()
-            .await;
+        let copy = stage.request("PUT", "/bucket/copy").header("x-amz-copy-source", &source).send().await;
         assert_eq!(copy.status, 200, "copy {key:?}: {}", copy.text());
         assert_eq!(stage.get("copy").await, key.as_bytes(), "the copy of {key:?}");
-        assert_eq!(
-            stage.request("DELETE", &path(key)).send().await.status,
-            204,
-            "delete {key:?}"
-        );
-        assert_eq!(
-            stage.request("HEAD", &path(key)).send().await.status,
-            404,
-            "{key:?} is gone"
-        );
+        assert_eq!(stage.request("DELETE", &path(key)).send().await.status, 204, "delete {key:?}");
+        assert_eq!(stage.request("HEAD", &path(key)).send().await.status, 404, "{key:?} is gone");
     }
     stage.delete("copy").await;
     assert_consistent(&stage.database).await;
@@ -174,20 +155,8 @@ async fn a_listing_without_encoding_is_still_xml_for_keys_that_xml_can_hold() {
     keys.sort_unstable();
     let listed = stage.request("GET", "/bucket?list-type=2").send().await;
     assert_eq!(listed.xml_all("Key"), keys);
-    let sdk = stage
-        .s3
-        .list_objects_v2()
-        .bucket("bucket")
-        .send()
-        .await
-        .expect("the SDK's listing");
-    assert_eq!(
-        sdk.contents()
-            .iter()
-            .filter_map(|object| object.key())
-            .collect::<Vec<_>>(),
-        keys
-    );
+    let sdk = stage.s3.list_objects_v2().bucket("bucket").send().await.expect("the SDK's listing");
+    assert_eq!(sdk.contents().iter().filter_map(|object| object.key()).collect::<Vec<_>>(), keys);
 }
 
 #[tokio::test]
@@ -195,19 +164,11 @@ async fn a_key_of_1025_bytes_is_too_long_wherever_it_is_named() {
     let stage = Stage::start().await;
     let long = "x".repeat(1025);
     for method in ["PUT", "GET", "DELETE"] {
-        let reply = stage
-            .request(method, &path(&long))
-            .body(if method == "PUT" { "x" } else { "" })
-            .send()
-            .await;
+        let reply = stage.request(method, &path(&long)).body(if method == "PUT" { "x" } else { "" }).send().await;
         assert_eq!(reply.refusal(), (400, "KeyTooLongError".to_owned()), "{method}");
     }
     let wide = stage.request("PUT", &path(&"é".repeat(513))).body("x").send().await;
-    assert_eq!(
-        wide.refusal(),
-        (400, "KeyTooLongError".to_owned()),
-        "bytes count, not characters"
-    );
+    assert_eq!(wide.refusal(), (400, "KeyTooLongError".to_owned()), "bytes count, not characters");
     let create = stage.request("POST", &format!("{}?uploads", path(&long))).send().await;
     assert_eq!(create.refusal(), (400, "KeyTooLongError".to_owned()));
     assert_empty(&stage.database).await;
@@ -216,32 +177,15 @@ async fn a_key_of_1025_bytes_is_too_long_wherever_it_is_named() {
 #[tokio::test]
 async fn nul_and_broken_utf_8_are_refused_as_keys() {
     let stage = Stage::start().await;
-    for target in [
-        "/bucket/%00",
-        "/bucket/a%00b",
-        "/bucket/%FF",
-        "/bucket/a%C3",
-        "/bucket/%ED%A0%80",
-    ] {
+    for target in ["/bucket/%00", "/bucket/a%00b", "/bucket/%FF", "/bucket/a%C3", "/bucket/%ED%A0%80"] {
         for method in ["PUT", "GET", "DELETE"] {
-            let reply = stage
-                .request(method, target)
-                .body(if method == "PUT" { "x" } else { "" })
-                .send()
-                .await;
+            let reply = stage.request(method, target).body(if method == "PUT" { "x" } else { "" }).send().await;
             assert_eq!(reply.status, 400, "{method} {target}: {}", reply.text());
             assert!(reply.xml("Code").is_some(), "an S3 error: {}", reply.text());
         }
     }
     assert_empty(&stage.database).await;
-    assert!(
-        stage
-            .request("GET", "/bucket?list-type=2&prefix=%00")
-            .send()
-            .await
-            .status
-            < 500
-    );
+    assert!(stage.request("GET", "/bucket?list-type=2&prefix=%00").send().await.status < 500);
 }
 
 #[tokio::test]
@@ -263,10 +207,7 @@ async fn keys_that_differ_only_in_normal_form_or_case_are_different_objects() {
 fn decoded(listed: &Reply) -> Vec<String> {
     let decode = |key: String| {
         let key = key.replace('+', " ");
-        percent_encoding::percent_decode_str(&key)
-            .decode_utf8()
-            .expect("UTF-8")
-            .into_owned()
+        percent_encoding::percent_decode_str(&key).decode_utf8().expect("UTF-8").into_owned()
     };
     listed.xml_all("Key").into_iter().map(decode).collect()
 }

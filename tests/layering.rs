@@ -5,38 +5,11 @@ use std::path::{Path, PathBuf};
 
 /// A layer, and what none of its files may import.
 const RULES: &[(&str, &[&str])] = &[
-    (
-        "protocol",
-        &[
-            "crate::db",
-            "storage::index",
-            "storage::content",
-            "tokio_postgres",
-            "deadpool_postgres",
-        ],
-    ),
-    (
-        "auth",
-        &[
-            "tokio_postgres",
-            "deadpool_postgres",
-            "storage::index",
-            "storage::content",
-        ],
-    ),
+    ("protocol", &["crate::db", "storage::index", "storage::content", "tokio_postgres", "deadpool_postgres"]),
+    ("auth", &["tokio_postgres", "deadpool_postgres", "storage::index", "storage::content"]),
     (
         "storage",
-        &[
-            "s3s",
-            "http",
-            "hyper",
-            "axum",
-            "crate::protocol",
-            "crate::server",
-            "crate::auth",
-            "crate::gc",
-            "crate::cli",
-        ],
+        &["s3s", "http", "hyper", "axum", "crate::protocol", "crate::server", "crate::auth", "crate::gc", "crate::cli"],
     ),
     (
         "db",
@@ -54,22 +27,9 @@ const RULES: &[(&str, &[&str])] = &[
             "crate::admin",
         ],
     ),
-    (
-        "config",
-        &[
-            "s3s",
-            "hyper",
-            "crate::storage",
-            "crate::protocol",
-            "crate::server",
-            "crate::gc",
-        ],
-    ),
+    ("config", &["s3s", "hyper", "crate::storage", "crate::protocol", "crate::server", "crate::gc"]),
     ("server", &["tokio_postgres", "storage::index", "storage::content"]),
-    (
-        "admin",
-        &["tokio_postgres", "storage::index", "storage::content", "s3s"],
-    ),
+    ("admin", &["tokio_postgres", "storage::index", "storage::content", "s3s"]),
 ];
 
 /// Only these may reach into the engine's two lower halves.
@@ -88,19 +48,14 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 
 /// The `use` statements of a file, nested ones flattened to one path per name, and paths written out in code.
 fn imports(text: &str) -> Vec<String> {
-    let code: String = text
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or(""))
-        .collect::<Vec<_>>()
-        .join("\n");
+    let code: String = text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n");
     let mut found = Vec::new();
     for statement in code.split("use ").skip(1) {
         let statement: String = statement.split(';').next().unwrap_or("").split_whitespace().collect();
         expand("", &statement, &mut found);
     }
-    let written = code
-        .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
-        .filter(|word| word.contains("::"));
+    let written =
+        code.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).filter(|word| word.contains("::"));
     found.extend(written.map(|word| word.trim_matches(':').to_owned()));
     found
 }
@@ -144,17 +99,9 @@ fn no_layer_imports_what_lies_above_it() {
     let mut offences = Vec::new();
     for file in files {
         let inside = file.strip_prefix(&root).expect("below the root").to_owned();
-        let layer = inside
-            .iter()
-            .next()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default()
-            .to_owned();
+        let layer = inside.iter().next().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let found = imports(&fs::read_to_string(&file).expect("a source file"));
-        let rules = RULES
-            .iter()
-            .filter(|(name, _)| *name == layer)
-            .flat_map(|(_, forbidden)| forbidden.iter());
+        let rules = RULES.iter().filter(|(name, _)| *name == layer).flat_map(|(_, forbidden)| forbidden.iter());
         let mut forbidden: Vec<&str> = rules.copied().collect();
         if !MAY_USE_HALVES.contains(&layer.as_str()) {
             forbidden.extend(["storage::index", "storage::content"]);
@@ -167,11 +114,7 @@ fn no_layer_imports_what_lies_above_it() {
     }
     offences.sort();
     offences.dedup();
-    assert!(
-        offences.is_empty(),
-        "imports against the grain:\n{}",
-        offences.join("\n")
-    );
+    assert!(offences.is_empty(), "imports against the grain:\n{}", offences.join("\n"));
 }
 
 #[test]
@@ -181,10 +124,7 @@ fn nested_imports_are_seen() {
     for name in ["crate::db", "tokio_postgres", "crate::storage"] {
         assert!(found.iter().any(|import| names(import, name)), "{name} in {found:?}");
     }
-    assert!(
-        !found.iter().any(|import| names(import, "hyper")),
-        "comments import nothing: {found:?}"
-    );
+    assert!(!found.iter().any(|import| names(import, "hyper")), "comments import nothing: {found:?}");
     assert!(names("crate::storage::index::objects", "storage::index"));
     assert!(!names("http_body::Body", "http"));
 }

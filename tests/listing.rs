@@ -16,9 +16,7 @@ async fn list(stage: &Stage, query: &str) -> Reply {
 fn prefixes(reply: &Reply) -> Vec<String> {
     let text = reply.text();
     let pieces = text.split("<CommonPrefixes><Prefix>").skip(1);
-    pieces
-        .map(|piece| piece.split("</Prefix>").next().unwrap_or_default().to_owned())
-        .collect()
+    pieces.map(|piece| piece.split("</Prefix>").next().unwrap_or_default().to_owned()).collect()
 }
 
 #[tokio::test]
@@ -42,23 +40,8 @@ async fn an_empty_bucket_lists_nothing() {
 #[tokio::test]
 async fn keys_come_in_the_byte_order_of_utf_8() {
     let stage = Stage::start().await;
-    let mut keys = vec![
-        "a",
-        "B",
-        "b",
-        "Z",
-        "_",
-        "ä",
-        "z",
-        "é",
-        "e\u{301}",
-        "\u{ff5e}",
-        "\u{10000}",
-        "日",
-        "a/b",
-        "a-b",
-        "a0",
-    ];
+    let mut keys =
+        vec!["a", "B", "b", "Z", "_", "ä", "z", "é", "e\u{301}", "\u{ff5e}", "\u{10000}", "日", "a/b", "a-b", "a0"];
     fill(&stage, &keys).await;
     keys.sort_unstable_by_key(|key| key.as_bytes());
     assert_eq!(list(&stage, "list-type=2").await.xml_all("Key"), keys);
@@ -71,43 +54,26 @@ async fn an_entry_says_size_etag_date_and_class_and_the_owner_when_asked() {
     stage.put("k", b"hello").await;
     let plain = list(&stage, "list-type=2").await;
     assert_eq!(plain.xml("Size").as_deref(), Some("5"));
-    assert_eq!(
-        plain.xml("ETag").as_deref(),
-        Some("\"5d41402abc4b2a76b9719d911017c592\"")
-    );
+    assert_eq!(plain.xml("ETag").as_deref(), Some("\"5d41402abc4b2a76b9719d911017c592\""));
     assert_eq!(plain.xml("StorageClass").as_deref(), Some("STANDARD"));
     let date = plain.xml("LastModified").expect("a date");
-    assert!(
-        date.len() == 24 && date.ends_with('Z') && date.contains('T'),
-        "ISO 8601 with milliseconds: {date}"
-    );
+    assert!(date.len() == 24 && date.ends_with('Z') && date.contains('T'), "ISO 8601 with milliseconds: {date}");
     assert_eq!(plain.xml("Owner"), None, "only when asked");
     let owned = list(&stage, "list-type=2&fetch-owner=true").await;
     assert!(owned.text().contains("<Owner><"), "{}", owned.text());
-    assert!(
-        list(&stage, "").await.text().contains("<Owner><"),
-        "version 1 always says it"
-    );
+    assert!(list(&stage, "").await.text().contains("<Owner><"), "version 1 always says it");
 }
 
 #[tokio::test]
 async fn a_delimiter_folds_keys_into_common_prefixes() {
     let stage = Stage::start().await;
-    fill(
-        &stage,
-        &["a", "a/", "a/1", "a/2/3", "b/1", "b/2", "c", "d//e", "xx--yy", "xx--zz"],
-    )
-    .await;
+    fill(&stage, &["a", "a/", "a/1", "a/2/3", "b/1", "b/2", "c", "d//e", "xx--yy", "xx--zz"]).await;
     let cases: &[(&str, &[&str], &[&str])] = &[
         ("delimiter=%2F", &["a", "c", "xx--yy", "xx--zz"], &["a/", "b/", "d/"]),
         ("delimiter=%2F&prefix=a", &["a"], &["a/"]),
         ("delimiter=%2F&prefix=a%2F", &["a/", "a/1"], &["a/2/"]),
         ("delimiter=%2F&prefix=d%2F", &[], &["d//"]),
-        (
-            "delimiter=--",
-            &["a", "a/", "a/1", "a/2/3", "b/1", "b/2", "c", "d//e"],
-            &["xx--"],
-        ),
+        ("delimiter=--", &["a", "a/", "a/1", "a/2/3", "b/1", "b/2", "c", "d//e"], &["xx--"]),
         ("delimiter=%2F&prefix=none", &[], &[]),
         ("prefix=b", &["b/1", "b/2"], &[]),
         ("delimiter=&prefix=b", &["b/1", "b/2"], &[]),
@@ -140,9 +106,7 @@ async fn pages_continue_where_the_last_one_ended() {
         };
         assert_eq!(page.xml("IsTruncated").as_deref(), Some("true"));
         token = format!("&continuation-token={}", encode(&next, false));
-        let echoed = list(&stage, &format!("list-type=2&max-keys=1{token}"))
-            .await
-            .xml("ContinuationToken");
+        let echoed = list(&stage, &format!("list-type=2&max-keys=1{token}")).await.xml("ContinuationToken");
         assert_eq!(echoed, Some(next));
     }
     assert_eq!(pages, [vec!["a", "b/"], vec!["c", "d/"], vec!["e"]]);
@@ -153,32 +117,16 @@ async fn version_one_pages_by_markers() {
     let stage = Stage::start().await;
     fill(&stage, &["a", "b/1", "b/2", "c", "d/1"]).await;
     let first = list(&stage, "delimiter=%2F&max-keys=2").await;
-    assert_eq!(
-        first.xml("NextMarker").as_deref(),
-        Some("b/"),
-        "a common prefix can be the marker"
-    );
+    assert_eq!(first.xml("NextMarker").as_deref(), Some("b/"), "a common prefix can be the marker");
     let second = list(&stage, "delimiter=%2F&max-keys=2&marker=b%2F").await;
-    assert_eq!(
-        [second.xml_all("Key"), prefixes(&second)].concat(),
-        ["c", "d/"],
-        "b/ is not folded again"
-    );
+    assert_eq!([second.xml_all("Key"), prefixes(&second)].concat(), ["c", "d/"], "b/ is not folded again");
     assert_eq!(second.xml("Marker").as_deref(), Some("b/"));
     assert_eq!(second.xml("NextMarker"), None);
     let flat = list(&stage, "max-keys=2").await;
     assert_eq!(flat.xml("IsTruncated").as_deref(), Some("true"));
-    assert_eq!(
-        flat.xml("NextMarker"),
-        None,
-        "without a delimiter the last key is the marker"
-    );
+    assert_eq!(flat.xml("NextMarker"), None, "without a delimiter the last key is the marker");
     assert_eq!(list(&stage, "marker=b%2F2").await.xml_all("Key"), ["c", "d/1"]);
-    assert_eq!(
-        list(&stage, "marker=bb").await.xml_all("Key"),
-        ["c", "d/1"],
-        "a marker need not be a key"
-    );
+    assert_eq!(list(&stage, "marker=bb").await.xml_all("Key"), ["c", "d/1"], "a marker need not be a key");
     assert!(list(&stage, "marker=zzz").await.xml_all("Key").is_empty());
 }
 
@@ -189,20 +137,9 @@ async fn start_after_skips_up_to_and_including_its_key() {
     let reply = list(&stage, "list-type=2&start-after=a").await;
     assert_eq!(reply.xml_all("Key"), ["b", "c"]);
     assert_eq!(reply.xml("StartAfter").as_deref(), Some("a"));
-    assert_eq!(
-        list(&stage, "list-type=2&start-after=aa").await.xml_all("Key"),
-        ["b", "c"]
-    );
-    assert!(
-        list(&stage, "list-type=2&start-after=c")
-            .await
-            .xml_all("Key")
-            .is_empty()
-    );
-    assert_eq!(
-        list(&stage, "list-type=2&start-after=").await.xml_all("Key"),
-        ["a", "b", "c"]
-    );
+    assert_eq!(list(&stage, "list-type=2&start-after=aa").await.xml_all("Key"), ["b", "c"]);
+    assert!(list(&stage, "list-type=2&start-after=c").await.xml_all("Key").is_empty());
+    assert_eq!(list(&stage, "list-type=2&start-after=").await.xml_all("Key"), ["a", "b", "c"]);
 }
 
 #[tokio::test]
@@ -217,18 +154,10 @@ async fn max_keys_may_be_zero_or_large_but_must_be_a_number() {
         assert_eq!(none.xml("MaxKeys").as_deref(), Some("0"));
         let many = list(&stage, &format!("{version}max-keys=5000")).await;
         assert_eq!(many.xml_all("Key"), ["a", "b"]);
-        assert_eq!(
-            many.xml("MaxKeys").as_deref(),
-            Some("1000"),
-            "never more than a thousand"
-        );
+        assert_eq!(many.xml("MaxKeys").as_deref(), Some("1000"), "never more than a thousand");
         for wrong in ["-1", "x", "1.5", "99999999999999999999"] {
             let reply = list(&stage, &format!("{version}max-keys={wrong}")).await;
-            assert_eq!(
-                reply.refusal(),
-                (400, "InvalidArgument".to_owned()),
-                "{version}max-keys={wrong}"
-            );
+            assert_eq!(reply.refusal(), (400, "InvalidArgument".to_owned()), "{version}max-keys={wrong}");
         }
     }
 }
@@ -236,11 +165,7 @@ async fn max_keys_may_be_zero_or_large_but_must_be_a_number() {
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
     let stage = Stage::start().await;
-    for query in [
-        "list-type=2&continuation-token=nonsense",
-        "list-type=2&encoding-type=x",
-        "encoding-type=x",
-    ] {
+    for query in ["list-type=2&continuation-token=nonsense", "list-type=2&encoding-type=x", "encoding-type=x"] {
         let reply = list(&stage, query).await;
         assert_eq!(reply.refusal(), (400, "InvalidArgument".to_owned()), "{query}");
     }
@@ -250,18 +175,11 @@ async fn arguments_that_make_no_sense_are_refused() {
 async fn encoding_type_url_encodes_every_name_in_the_answer() {
     let stage = Stage::start().await;
     fill(&stage, &["a b/c d", "a b/\u{1}\n", "a b/x+y/z", "ü"]).await;
-    let reply = list(
-        &stage,
-        "list-type=2&encoding-type=url&prefix=a%20b%2F&delimiter=%2F&start-after=a%20b%2F",
-    )
-    .await;
+    let reply = list(&stage, "list-type=2&encoding-type=url&prefix=a%20b%2F&delimiter=%2F&start-after=a%20b%2F").await;
     assert_eq!(reply.xml("EncodingType").as_deref(), Some("url"));
     let keys = reply.xml_all("Key");
     assert_eq!(keys.len(), 2);
-    assert!(
-        keys.contains(&"a+b/c+d".to_owned()) || keys.contains(&"a%20b/c%20d".to_owned()),
-        "{keys:?}"
-    );
+    assert!(keys.contains(&"a+b/c+d".to_owned()) || keys.contains(&"a%20b/c%20d".to_owned()), "{keys:?}");
     assert!(keys.iter().any(|key| key.ends_with("%01%0A")), "{keys:?}");
     assert!(prefixes(&reply)[0].ends_with("/x%2By/"), "{:?}", prefixes(&reply));
     let prefix = reply.xml("Prefix").expect("the prefix");
@@ -279,9 +197,7 @@ async fn tokens_outlive_the_gateway_and_the_key_they_stand_on() {
     stage.delete("b").await;
     let twin = crate::harness::Gateway::start(&stage.database.url(), &[]).await;
     let target = format!("/bucket?list-type=2&continuation-token={token}");
-    let next = crate::harness::RawRequest::new(&twin.endpoint, "GET", &target)
-        .send()
-        .await;
+    let next = crate::harness::RawRequest::new(&twin.endpoint, "GET", &target).send().await;
     assert_eq!(next.xml_all("Key"), ["c"]);
 }
 
@@ -296,11 +212,6 @@ async fn more_than_a_thousand_keys_are_listed_in_pages_of_a_thousand() {
     assert_eq!(first.xml_all("Key"), keys[..1000]);
     assert_eq!(first.xml("KeyCount").as_deref(), Some("1000"));
     let token = encode(&first.xml("NextContinuationToken").expect("a token"), false);
-    assert_eq!(
-        list(&stage, &format!("list-type=2&continuation-token={token}"))
-            .await
-            .xml_all("Key"),
-        keys[1000..]
-    );
+    assert_eq!(list(&stage, &format!("list-type=2&continuation-token={token}")).await.xml_all("Key"), keys[1000..]);
     assert_eq!(prefixes(&list(&stage, "list-type=2&delimiter=0").await), ["k0"]);
 }

@@ -2,12 +2,7 @@
 //!
 //! Every test has a database of its own and starts the gateways it needs, so all of them run in parallel. Nothing is
 //! mocked, and nothing waits by sleeping: what takes time is asked for until it holds or a deadline passes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::disallowed_methods,
-    clippy::print_stderr
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, clippy::print_stderr)]
 #![allow(missing_docs, reason = "tests are sentences")]
 
 mod harness;
@@ -20,6 +15,7 @@ mod clients;
 mod conditions;
 mod copying;
 mod crash;
+mod embedded;
 mod errors;
 mod gc;
 mod keys;
@@ -28,9 +24,11 @@ mod listing;
 mod listing_model;
 mod metadata;
 mod migrations;
+mod model;
 mod multipart;
 mod multipart_listing;
 mod objects;
+mod offsets;
 mod outage;
 mod part_checksums;
 mod pooler;

@@ -53,17 +53,11 @@ async fn an_object_put_without_a_content_type_is_an_octet_stream() {
 #[tokio::test]
 async fn the_transfer_coding_aws_chunked_is_not_stored_as_the_content_encoding() {
     let stage = Stage::start().await;
-    for (sent, stored) in [
-        ("aws-chunked", None),
-        ("aws-chunked,gzip", Some("gzip")),
-        ("gzip, aws-chunked", Some("gzip")),
-    ] {
+    for (sent, stored) in
+        [("aws-chunked", None), ("aws-chunked,gzip", Some("gzip")), ("gzip, aws-chunked", Some("gzip"))]
+    {
         let chunked = Chunked::signed();
-        let put = stage
-            .request("PUT", &path("k"))
-            .header("content-encoding", sent)
-            .chunked(chunked)
-            .body("hello");
+        let put = stage.request("PUT", &path("k")).header("content-encoding", sent).chunked(chunked).body("hello");
         assert_eq!(put.send().await.status, 200);
         let head = stage.request("HEAD", &path("k")).send().await;
         assert_eq!(head.header("content-encoding"), stored, "{sent}");
@@ -74,46 +68,24 @@ async fn the_transfer_coding_aws_chunked_is_not_stored_as_the_content_encoding()
 async fn metadata_beyond_ascii_travels_in_rfc_2047_form() {
     let stage = Stage::start().await;
     let encoded = "=?UTF-8?B?w6TDtsO8IOKCrA==?=";
-    let put = stage
-        .request("PUT", &path("k"))
-        .header("x-amz-meta-name", encoded)
-        .body("x");
+    let put = stage.request("PUT", &path("k")).header("x-amz-meta-name", encoded).body("x");
     assert_eq!(put.send().await.status, 200);
     let head = stage.request("HEAD", &path("k")).send().await;
     let shown = head.header("x-amz-meta-name").expect("the metadata").to_owned();
-    assert!(
-        shown.starts_with("=?UTF-8?") && shown.ends_with("?="),
-        "an encoded word: {shown}"
-    );
-    let stored = stage
-        .request("PUT", &path("k2"))
-        .header("x-amz-meta-name", &shown)
-        .body("x");
+    assert!(shown.starts_with("=?UTF-8?") && shown.ends_with("?="), "an encoded word: {shown}");
+    let stored = stage.request("PUT", &path("k2")).header("x-amz-meta-name", &shown).body("x");
     assert_eq!(stored.send().await.status, 200);
     let again = stage.request("HEAD", &path("k2")).send().await;
-    assert_eq!(
-        again.header("x-amz-meta-name"),
-        Some(shown.as_str()),
-        "what is shown can be sent back"
-    );
+    assert_eq!(again.header("x-amz-meta-name"), Some(shown.as_str()), "what is shown can be sent back");
 }
 
 #[tokio::test]
 async fn metadata_beyond_two_kilobytes_is_refused() {
     let stage = Stage::start().await;
-    let put = |length: usize| {
-        stage
-            .request("PUT", &path("k"))
-            .header("x-amz-meta-a", &"x".repeat(length))
-            .body("x")
-    };
+    let put = |length: usize| stage.request("PUT", &path("k")).header("x-amz-meta-a", &"x".repeat(length)).body("x");
     assert_eq!(put(2048).send().await.refusal(), (400, "MetadataTooLarge".to_owned()));
     assert!(!stage.exists("k").await);
-    assert_eq!(
-        put(2047).send().await.status,
-        200,
-        "2048 bytes of name and value are allowed"
-    );
+    assert_eq!(put(2047).send().await.status, 200, "2048 bytes of name and value are allowed");
 }
 
 #[tokio::test]
@@ -127,10 +99,7 @@ async fn response_headers_can_be_overridden_by_a_signed_get() {
         ("cache-control", "no-cache"),
         ("content-encoding", "identity"),
     ];
-    let query: Vec<String> = overrides
-        .iter()
-        .map(|(n, v)| format!("response-{n}={}", v.replace('/', "%2F")))
-        .collect();
+    let query: Vec<String> = overrides.iter().map(|(n, v)| format!("response-{n}={}", v.replace('/', "%2F"))).collect();
     let target = format!("{}?{}", path("k"), query.join("&"));
     let reply = stage.request("GET", &target).send().await;
     assert_eq!(reply.status, 200);
@@ -138,11 +107,7 @@ async fn response_headers_can_be_overridden_by_a_signed_get() {
         assert_eq!(reply.header(name), Some(value));
     }
     let plain = stage.request("GET", &path("k")).send().await;
-    assert_eq!(
-        plain.header("content-language"),
-        None,
-        "an override lasts for one request"
-    );
+    assert_eq!(plain.header("content-language"), None, "an override lasts for one request");
 }
 
 #[tokio::test]
@@ -160,11 +125,7 @@ async fn get_object_attributes_returns_what_was_asked_for() {
         .send()
         .await
         .expect("attributes");
-    assert_eq!(
-        attributes.e_tag(),
-        Some("5d41402abc4b2a76b9719d911017c592"),
-        "without quotes here"
-    );
+    assert_eq!(attributes.e_tag(), Some("5d41402abc4b2a76b9719d911017c592"), "without quotes here");
     assert_eq!(attributes.object_size(), Some(5));
     assert_eq!(attributes.storage_class().map(|class| class.as_str()), Some("STANDARD"));
     assert!(attributes.last_modified().is_some());
@@ -176,25 +137,9 @@ async fn get_object_attributes_returns_what_was_asked_for() {
 #[tokio::test]
 async fn the_sdk_sees_its_metadata_map_again() {
     let stage = Stage::start().await;
-    let sent = HashMap::from([
-        ("one".to_owned(), "1".to_owned()),
-        ("two-words".to_owned(), "a b".to_owned()),
-    ]);
-    let put = stage
-        .s3
-        .put_object()
-        .bucket(BUCKET)
-        .key("k")
-        .set_metadata(Some(sent.clone()))
-        .body(body(b"x"));
+    let sent = HashMap::from([("one".to_owned(), "1".to_owned()), ("two-words".to_owned(), "a b".to_owned())]);
+    let put = stage.s3.put_object().bucket(BUCKET).key("k").set_metadata(Some(sent.clone())).body(body(b"x"));
     put.send().await.expect("put");
-    let head = stage
-        .s3
-        .head_object()
-        .bucket(BUCKET)
-        .key("k")
-        .send()
-        .await
-        .expect("head");
+    let head = stage.s3.head_object().bucket(BUCKET).key("k").send().await.expect("head");
     assert_eq!(head.metadata(), Some(&sent));
 }

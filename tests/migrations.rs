@@ -11,19 +11,9 @@ async fn several_gateways_that_start_at_once_on_a_virgin_database_all_serve() {
         gateway.ready().await;
     }
     let first = client::sdk(&gateways[0].endpoint);
-    first
-        .create_bucket()
-        .bucket("bucket")
-        .send()
-        .await
-        .expect("create a bucket through one");
+    first.create_bucket().bucket("bucket").send().await.expect("create a bucket through one");
     for gateway in &gateways {
-        client::sdk(&gateway.endpoint)
-            .head_bucket()
-            .bucket("bucket")
-            .send()
-            .await
-            .expect("find it through each");
+        client::sdk(&gateway.endpoint).head_bucket().bucket("bucket").send().await.expect("find it through each");
     }
 }
 
@@ -68,11 +58,7 @@ async fn a_database_that_is_not_utf_8_is_refused_in_one_sentence() {
     database.execute(&create).await;
     let mut gateway = Gateway::spawn(&database.cluster.url(&name), &[]);
     assert!(!gateway.ended().await.success());
-    assert!(
-        gateway.log().contains("UTF8") || gateway.log().contains("UTF-8"),
-        "{}",
-        gateway.log()
-    );
+    assert!(gateway.log().contains("UTF8") || gateway.log().contains("UTF-8"), "{}", gateway.log());
     drop(gateway);
     database.execute(&format!("DROP DATABASE {name}")).await;
 }
@@ -81,18 +67,13 @@ async fn a_database_that_is_not_utf_8_is_refused_in_one_sentence() {
 async fn a_role_without_the_right_to_create_the_schema_is_told_so() {
     let database = Database::virgin().await;
     let role = format!("{}_poor", database.name);
-    database
-        .execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'poor'"))
-        .await;
+    database.execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'poor'")).await;
     let url = database.url().replace(crate::harness::cluster::ROLE_PASSWORD, "poor");
     let url = url.replacen(crate::harness::cluster::ROLE, &role, 1);
     let mut gateway = Gateway::spawn(&url, &[]);
     assert!(!gateway.ended().await.success());
     let log = gateway.log();
-    assert!(
-        log.contains("CREATE") || log.contains("GRANT"),
-        "the mend is named: {log}"
-    );
+    assert!(log.contains("CREATE") || log.contains("GRANT"), "the mend is named: {log}");
     assert!(!log.contains("poor@"), "the password is not: {log}");
     drop(gateway);
     database.execute(&format!("DROP ROLE {role}")).await;

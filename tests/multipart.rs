@@ -12,31 +12,14 @@ const GC: &[(&str, &str)] = &[("LOBGATE_GC_INTERVAL", "100ms")];
 
 /// Starts an upload and returns its id.
 pub(crate) async fn create(stage: &Stage, key: &str) -> String {
-    let created = stage
-        .s3
-        .create_multipart_upload()
-        .bucket(BUCKET)
-        .key(key)
-        .send()
-        .await
-        .expect("create an upload");
+    let created = stage.s3.create_multipart_upload().bucket(BUCKET).key(key).send().await.expect("create an upload");
     created.upload_id().expect("an upload id").to_owned()
 }
 
 /// Uploads one part and returns what completion needs to know of it.
 pub(crate) async fn part(stage: &Stage, key: &str, id: &str, number: i32, data: &[u8]) -> CompletedPart {
-    let upload = stage
-        .s3
-        .upload_part()
-        .bucket(BUCKET)
-        .key(key)
-        .upload_id(id)
-        .part_number(number)
-        .body(body(data));
-    let sent = upload
-        .send()
-        .await
-        .unwrap_or_else(|error| panic!("part {number}: {error:?}"));
+    let upload = stage.s3.upload_part().bucket(BUCKET).key(key).upload_id(id).part_number(number).body(body(data));
+    let sent = upload.send().await.unwrap_or_else(|error| panic!("part {number}: {error:?}"));
     CompletedPart::builder()
         .part_number(number)
         .set_e_tag(sent.e_tag().map(str::to_owned))
@@ -51,9 +34,7 @@ pub(crate) fn complete(stage: &Stage, key: &str, id: &str, parts: &[(i32, &str)]
         .map(|(number, etag)| format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"))
         .collect();
     let body = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
-    stage
-        .request("POST", &format!("{}?uploadId={id}", path(key)))
-        .body(body)
+    stage.request("POST", &format!("{}?uploadId={id}", path(key))).body(body)
 }
 
 /// A whole multipart upload.
@@ -64,13 +45,7 @@ pub(crate) async fn upload(stage: &Stage, key: &str, data: &[Vec<u8>]) {
         parts.push(part(stage, key, &id, number, data).await);
     }
     let parts = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
-    let complete = stage
-        .s3
-        .complete_multipart_upload()
-        .bucket(BUCKET)
-        .key(key)
-        .upload_id(id)
-        .multipart_upload(parts);
+    let complete = stage.s3.complete_multipart_upload().bucket(BUCKET).key(key).upload_id(id).multipart_upload(parts);
     complete.send().await.expect("complete the upload");
 }
 
@@ -91,38 +66,17 @@ async fn parts_sent_in_any_order_become_one_object_without_moving_a_byte() {
     assert!(!stage.exists("k").await, "nothing is visible before completion");
     let contents = "SELECT count(*) FROM pg_largeobject_metadata m JOIN lobgate.content c ON c.loid = m.oid";
     let before = stage.database.count(contents).await;
-    let newest = stage
-        .database
-        .count("SELECT max(oid::bigint) FROM pg_largeobject_metadata")
-        .await;
+    let newest = stage.database.count("SELECT max(oid::bigint) FROM pg_largeobject_metadata").await;
     let etags: Vec<String> = data.iter().map(|data| md5_hex(data)).collect();
-    let done = complete(
-        &stage,
-        "k",
-        &id,
-        &[(1, &etags[0]), (7, &format!("\"{}\"", etags[1])), (30, &etags[2])],
-    );
+    let done = complete(&stage, "k", &id, &[(1, &etags[0]), (7, &format!("\"{}\"", etags[1])), (30, &etags[2])]);
     let done = done.send().await;
     assert_eq!(done.status, 200, "{}", done.text());
     let etag = multipart_etag(&[&data[0], &data[1], &data[2]]);
     assert_eq!(done.xml("ETag"), Some(etag.clone()));
-    assert_eq!(
-        (done.xml("Bucket").as_deref(), done.xml("Key").as_deref()),
-        (Some(BUCKET), Some("k"))
-    );
+    assert_eq!((done.xml("Bucket").as_deref(), done.xml("Key").as_deref()), (Some(BUCKET), Some("k")));
     assert!(done.xml("Location").is_some());
-    assert_eq!(
-        stage.database.count(contents).await,
-        before,
-        "no large object came or went"
-    );
-    assert_eq!(
-        stage
-            .database
-            .count("SELECT max(oid::bigint) FROM pg_largeobject_metadata")
-            .await,
-        newest
-    );
+    assert_eq!(stage.database.count(contents).await, before, "no large object came or went");
+    assert_eq!(stage.database.count("SELECT max(oid::bigint) FROM pg_largeobject_metadata").await, newest);
     let head = stage.request("HEAD", &path("k")).send().await;
     assert_eq!(head.header("etag"), Some(etag.as_str()));
     assert!(stage.get("k").await == data.concat());
@@ -139,23 +93,11 @@ async fn a_part_sent_again_replaces_the_earlier_and_unused_parts_are_reclaimed()
     part(&stage, "k", &id, 1, &bytes(1, 200_000)).await;
     part(&stage, "k", &id, 1, &bytes(2, 300_000)).await;
     part(&stage, "k", &id, 2, &bytes(3, 100_000)).await;
-    let old = complete(&stage, "k", &id, &[(1, &md5_hex(&bytes(1, 200_000)))])
-        .send()
-        .await;
-    assert_eq!(
-        old.refusal(),
-        (400, "InvalidPart".to_owned()),
-        "the earlier part is gone"
-    );
-    let done = complete(&stage, "k", &id, &[(1, &md5_hex(&bytes(2, 300_000)))])
-        .send()
-        .await;
+    let old = complete(&stage, "k", &id, &[(1, &md5_hex(&bytes(1, 200_000)))]).send().await;
+    assert_eq!(old.refusal(), (400, "InvalidPart".to_owned()), "the earlier part is gone");
+    let done = complete(&stage, "k", &id, &[(1, &md5_hex(&bytes(2, 300_000)))]).send().await;
     assert_eq!(done.status, 200, "{}", done.text());
-    assert_eq!(
-        done.xml("ETag"),
-        Some(multipart_etag(&[&bytes(2, 300_000)])),
-        "one part is still multipart"
-    );
+    assert_eq!(done.xml("ETag"), Some(multipart_etag(&[&bytes(2, 300_000)])), "one part is still multipart");
     assert!(stage.get("k").await == bytes(2, 300_000));
     until_reclaimed(&stage.database).await;
     assert_eq!(large_objects(&stage.database).await, 1);
@@ -189,18 +131,10 @@ async fn completion_names_existing_parts_in_ascending_order_that_are_large_enoug
     }
     let too_many = (1..=10_001).map(part).collect();
     assert_eq!(refused(too_many).send().await.status, 400);
-    let garbage = stage
-        .request("POST", &format!("{}?uploadId={id}", path("k")))
-        .body("<not xml")
-        .send()
-        .await;
+    let garbage = stage.request("POST", &format!("{}?uploadId={id}", path("k"))).body("<not xml").send().await;
     assert_eq!(garbage.refusal(), (400, "MalformedXML".to_owned()));
     assert!(!stage.exists("k").await);
-    assert_eq!(
-        refused(vec![part(3)]).send().await.status,
-        200,
-        "the upload survives refused completions"
-    );
+    assert_eq!(refused(vec![part(3)]).send().await.status, 200, "the upload survives refused completions");
 }
 
 #[tokio::test]
@@ -235,37 +169,18 @@ async fn an_upload_that_does_not_exist_is_no_such_upload_for_everything() {
     let id = create(&stage, "k").await;
     let no_such_upload = (404, "NoSuchUpload".to_owned());
     let impostor = "00000000-0000-7000-8000-000000000000";
-    for (key, id) in [
-        ("k", impostor),
-        ("k", "nonsense"),
-        ("k", "%27%22%3C"),
-        ("other", id.as_str()),
-    ] {
+    for (key, id) in [("k", impostor), ("k", "nonsense"), ("k", "%27%22%3C"), ("other", id.as_str())] {
         let target = format!("{}?uploadId={id}", path(key));
-        let sent = stage
-            .request("PUT", &format!("{target}&partNumber=1"))
-            .body("x")
-            .send()
-            .await;
+        let sent = stage.request("PUT", &format!("{target}&partNumber=1")).body("x").send().await;
         assert_eq!(sent.refusal(), no_such_upload, "UploadPart {key} {id}");
         let listed = stage.request("GET", &target).send().await;
         assert_eq!(listed.refusal(), no_such_upload, "ListParts {key} {id}");
         let aborted = stage.request("DELETE", &target).send().await;
         assert_eq!(aborted.refusal(), no_such_upload, "AbortMultipartUpload {key} {id}");
         let completed = complete(&stage, key, id, &[(1, &md5_hex(b"x"))]).send().await;
-        assert_eq!(
-            completed.refusal(),
-            no_such_upload,
-            "CompleteMultipartUpload {key} {id}"
-        );
+        assert_eq!(completed.refusal(), no_such_upload, "CompleteMultipartUpload {key} {id}");
     }
-    let missing = stage
-        .s3
-        .create_multipart_upload()
-        .bucket("no-such-bucket")
-        .key("k")
-        .send()
-        .await;
+    let missing = stage.s3.create_multipart_upload().bucket("no-such-bucket").key("k").send().await;
     assert_eq!(failure(missing), Failure::new(404, "NoSuchBucket"));
 }
 
@@ -296,10 +211,7 @@ async fn what_the_creation_said_is_what_the_object_has() {
     assert_eq!(created.status, 200);
     let id = created.xml("UploadId").expect("an upload id");
     part(&stage, "k", &id, 1, b"x").await;
-    assert_eq!(
-        complete(&stage, "k", &id, &[(1, &md5_hex(b"x"))]).send().await.status,
-        200
-    );
+    assert_eq!(complete(&stage, "k", &id, &[(1, &md5_hex(b"x"))]).send().await.status, 200);
     let head = stage.request("HEAD", &path("k")).send().await;
     assert_eq!(head.header("content-type"), Some("text/plain"));
     assert_eq!(head.header("cache-control"), Some("no-store"));

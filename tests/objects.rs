@@ -16,34 +16,13 @@ async fn objects_of_every_size_come_back_byte_exact_and_leave_nothing_behind() {
     sizes.extend([0, 1, 3 * 1024 * KIB + 17]);
     for &size in &sizes {
         let data = bytes(size as u64, size);
-        let put = stage
-            .s3
-            .put_object()
-            .bucket(BUCKET)
-            .key(size.to_string())
-            .body(body(&data))
-            .send()
-            .await;
+        let put = stage.s3.put_object().bucket(BUCKET).key(size.to_string()).body(body(&data)).send().await;
         let put = put.unwrap_or_else(|error| panic!("put {size} bytes: {error:?}"));
-        assert_eq!(
-            put.e_tag(),
-            Some(format!("\"{}\"", md5_hex(&data)).as_str()),
-            "the ETag of {size} bytes"
-        );
+        assert_eq!(put.e_tag(), Some(format!("\"{}\"", md5_hex(&data)).as_str()), "the ETag of {size} bytes");
     }
     for &size in &sizes {
-        assert!(
-            stage.get(&size.to_string()).await == bytes(size as u64, size),
-            "{size} bytes come back"
-        );
-        let head = stage
-            .s3
-            .head_object()
-            .bucket(BUCKET)
-            .key(size.to_string())
-            .send()
-            .await
-            .expect("head");
+        assert!(stage.get(&size.to_string()).await == bytes(size as u64, size), "{size} bytes come back");
+        let head = stage.s3.head_object().bucket(BUCKET).key(size.to_string()).send().await.expect("head");
         assert_eq!(head.content_length(), Some(i64::try_from(size).unwrap()));
     }
     assert_consistent(&stage.database).await;
@@ -73,28 +52,14 @@ async fn a_put_of_the_same_bytes_writes_no_large_object_but_takes_the_new_metada
     let stage = Stage::start().await;
     let data = bytes(7, 200_000);
     let put = |kind: &'static str| {
-        stage
-            .s3
-            .put_object()
-            .bucket(BUCKET)
-            .key("same")
-            .content_type(kind)
-            .body(body(&data))
-            .send()
+        stage.s3.put_object().bucket(BUCKET).key("same").content_type(kind).body(body(&data)).send()
     };
     put("text/plain").await.expect("the first put");
     let first = stage.database.count("SELECT loid::bigint FROM lobgate.content").await;
     put("image/png").await.expect("the second put");
     let second = stage.database.count("SELECT loid::bigint FROM lobgate.content").await;
     assert_eq!(first, second, "the large object is the same");
-    let head = stage
-        .s3
-        .head_object()
-        .bucket(BUCKET)
-        .key("same")
-        .send()
-        .await
-        .expect("head");
+    let head = stage.s3.head_object().bucket(BUCKET).key("same").send().await.expect("head");
     assert_eq!(head.content_type(), Some("image/png"));
     assert!(stage.get("same").await == data);
     assert_consistent(&stage.database).await;
@@ -107,14 +72,7 @@ async fn what_is_not_there_is_said_to_be_missing() {
     assert_eq!(failure(get), Failure::new(404, "NoSuchKey"));
     let get = stage.s3.get_object().bucket("no-such-bucket").key("none").send().await;
     assert_eq!(failure(get), Failure::new(404, "NoSuchBucket"));
-    let put = stage
-        .s3
-        .put_object()
-        .bucket("no-such-bucket")
-        .key("k")
-        .body(body(b"x"))
-        .send()
-        .await;
+    let put = stage.s3.put_object().bucket("no-such-bucket").key("k").body(body(b"x")).send().await;
     assert_eq!(failure(put), Failure::new(404, "NoSuchBucket"));
     let delete = stage.s3.delete_object().bucket("no-such-bucket").key("k").send().await;
     assert_eq!(failure(delete), Failure::new(404, "NoSuchBucket"));
@@ -131,13 +89,7 @@ async fn head_says_what_get_says_without_the_body() {
     let get = stage.request("GET", &path("k")).send().await;
     let head = stage.request("HEAD", &path("k")).send().await;
     assert!(head.body.is_empty());
-    for name in [
-        "etag",
-        "content-length",
-        "content-type",
-        "last-modified",
-        "accept-ranges",
-    ] {
+    for name in ["etag", "content-length", "content-type", "last-modified", "accept-ranges"] {
         assert_eq!(get.header(name), head.header(name), "{name}");
     }
 }
@@ -151,29 +103,12 @@ async fn delete_objects_deletes_each_and_names_each_unless_quiet() {
             stage.put(key, key.as_bytes()).await;
         }
         let named = keys.into_iter().chain(["never-was"]);
-        let objects = named
-            .map(|key| ObjectIdentifier::builder().key(key).build().unwrap())
-            .collect();
-        let delete = Delete::builder()
-            .set_objects(Some(objects))
-            .quiet(quiet)
-            .build()
-            .unwrap();
-        let done = stage
-            .s3
-            .delete_objects()
-            .bucket(BUCKET)
-            .delete(delete)
-            .send()
-            .await
-            .expect("delete objects");
+        let objects = named.map(|key| ObjectIdentifier::builder().key(key).build().unwrap()).collect();
+        let delete = Delete::builder().set_objects(Some(objects)).quiet(quiet).build().unwrap();
+        let done = stage.s3.delete_objects().bucket(BUCKET).delete(delete).send().await.expect("delete objects");
         assert!(done.errors().is_empty());
         let mut deleted: Vec<&str> = done.deleted().iter().filter_map(|entry| entry.key()).collect();
-        let mut expected: Vec<&str> = if quiet {
-            vec![]
-        } else {
-            keys.into_iter().chain(["never-was"]).collect()
-        };
+        let mut expected: Vec<&str> = if quiet { vec![] } else { keys.into_iter().chain(["never-was"]).collect() };
         deleted.sort_unstable();
         expected.sort_unstable();
         assert_eq!(deleted, expected);
@@ -187,51 +122,30 @@ async fn delete_objects_deletes_each_and_names_each_unless_quiet() {
 async fn delete_objects_takes_a_thousand_keys_and_no_more() {
     let stage = Stage::start().await;
     let list = |count: usize| -> String {
-        let objects: String = (0..count)
-            .map(|number| format!("<Object><Key>k{number}</Key></Object>"))
-            .collect();
+        let objects: String = (0..count).map(|number| format!("<Object><Key>k{number}</Key></Object>")).collect();
         format!("<Delete><Quiet>true</Quiet>{objects}</Delete>")
     };
     let send = |body: String| {
         let digest = crate::harness::base64(<md5::Md5 as md5::Digest>::digest(body.as_bytes()));
-        stage
-            .request("POST", "/bucket?delete")
-            .header("content-md5", &digest)
-            .body(body)
+        stage.request("POST", "/bucket?delete").header("content-md5", &digest).body(body)
     };
     assert_eq!(send(list(1000)).send().await.status, 200);
-    assert_eq!(
-        send(list(1001)).send().await.refusal(),
-        (400, "MalformedXML".to_owned())
-    );
+    assert_eq!(send(list(1001)).send().await.refusal(), (400, "MalformedXML".to_owned()));
     assert_eq!(send(list(0)).send().await.refusal(), (400, "MalformedXML".to_owned()));
-    assert_eq!(
-        send("<Delete><Object>".to_owned()).send().await.refusal(),
-        (400, "MalformedXML".to_owned())
-    );
+    assert_eq!(send("<Delete><Object>".to_owned()).send().await.refusal(), (400, "MalformedXML".to_owned()));
 }
 
 #[tokio::test]
 async fn a_body_without_a_length_or_with_an_impossible_one_is_refused() {
     let stage = Stage::start().await;
     let put = stage.request("PUT", &path("k")).payload_hash("UNSIGNED-PAYLOAD");
-    let chunked = put
-        .clone()
-        .unsigned_header("transfer-encoding", "chunked")
-        .body("5\r\nhello\r\n0\r\n\r\n");
+    let chunked = put.clone().unsigned_header("transfer-encoding", "chunked").body("5\r\nhello\r\n0\r\n\r\n");
     let reply = chunked.send().await;
     assert!(matches!(reply.status, 411 | 501), "{} {}", reply.status, reply.text());
     for impossible in ["-1", "x", "99999999999999999999999"] {
-        assert_eq!(
-            put.clone().content_length(impossible).send().await.status,
-            400,
-            "{impossible}"
-        );
+        assert_eq!(put.clone().content_length(impossible).send().await.status, 400, "{impossible}");
     }
     let too_long = (5_u64 * 1024 * 1024 * 1024 + 1).to_string();
-    assert_eq!(
-        put.content_length(&too_long).send().await.refusal(),
-        (400, "EntityTooLarge".to_owned())
-    );
+    assert_eq!(put.content_length(&too_long).send().await.refusal(), (400, "EntityTooLarge".to_owned()));
     assert_empty(&stage.database).await;
 }

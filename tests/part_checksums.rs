@@ -19,15 +19,9 @@ impl Upload {
         }
         let created = create.send().await;
         assert_eq!(created.status, 200, "{}", created.text());
-        assert_eq!(
-            created.header("x-amz-checksum-algorithm"),
-            Some(algorithm.to_uppercase().as_str())
-        );
+        assert_eq!(created.header("x-amz-checksum-algorithm"), Some(algorithm.to_uppercase().as_str()));
         let id = created.xml("UploadId").expect("an upload id");
-        Self {
-            id,
-            parts: [bytes(1, 5 * MIB), bytes(2, 1000)],
-        }
+        Self { id, parts: [bytes(1, 5 * MIB), bytes(2, 1000)] }
     }
 
     fn part(&self, stage: &Stage, index: usize) -> RawRequest {
@@ -42,21 +36,12 @@ impl Upload {
             .zip(&self.parts)
             .map(|(number, data)| {
                 let value = checksum(algorithm, data);
-                let extra = if named {
-                    format!("<{element}>{value}</{element}>")
-                } else {
-                    String::new()
-                };
-                format!(
-                    "<Part><PartNumber>{number}</PartNumber><ETag>{}</ETag>{extra}</Part>",
-                    md5_hex(data)
-                )
+                let extra = if named { format!("<{element}>{value}</{element}>") } else { String::new() };
+                format!("<Part><PartNumber>{number}</PartNumber><ETag>{}</ETag>{extra}</Part>", md5_hex(data))
             })
             .collect();
         let body = format!("<CompleteMultipartUpload>{entries}</CompleteMultipartUpload>");
-        stage
-            .request("POST", &format!("{}?uploadId={}", path("k"), self.id))
-            .body(body)
+        stage.request("POST", &format!("{}?uploadId={}", path("k"), self.id)).body(body)
     }
 
     fn composite(&self, algorithm: &str) -> String {
@@ -91,36 +76,17 @@ async fn composite_and_full_object_checksums_come_from_the_parts() {
             assert_eq!(sent.status, 200, "{}", sent.text());
             assert_eq!(sent.header(&header), Some(value.as_str()));
         }
-        let listed = stage
-            .request("GET", &format!("{}?uploadId={}", path("k"), upload.id))
-            .send()
-            .await;
+        let listed = stage.request("GET", &format!("{}?uploadId={}", path("k"), upload.id)).send().await;
         let element = format!("Checksum{}", algorithm.to_uppercase());
-        assert_eq!(
-            listed.xml_all(&element)[0],
-            checksum(algorithm, &upload.parts[0]),
-            "{}",
-            listed.text()
-        );
+        assert_eq!(listed.xml_all(&element)[0], checksum(algorithm, &upload.parts[0]), "{}", listed.text());
         let done = upload.complete(&stage, algorithm, true).send().await;
         assert_eq!(done.status, 200, "{algorithm} {kind}: {}", done.text());
         let full = kind == "FULL_OBJECT" || algorithm == "crc64nvme";
-        let expected = if full {
-            upload.whole(algorithm)
-        } else {
-            upload.composite(algorithm)
-        };
+        let expected = if full { upload.whole(algorithm) } else { upload.composite(algorithm) };
         assert_eq!(done.xml(&element), Some(expected.clone()), "{algorithm} {kind}");
-        let head = stage
-            .request("HEAD", &path("k"))
-            .header("x-amz-checksum-mode", "ENABLED")
-            .send()
-            .await;
+        let head = stage.request("HEAD", &path("k")).header("x-amz-checksum-mode", "ENABLED").send().await;
         assert_eq!(head.header(&header), Some(expected.as_str()), "{algorithm} {kind}");
-        assert_eq!(
-            head.header("x-amz-checksum-type"),
-            Some(if full { "FULL_OBJECT" } else { "COMPOSITE" })
-        );
+        assert_eq!(head.header("x-amz-checksum-type"), Some(if full { "FULL_OBJECT" } else { "COMPOSITE" }));
     }
 }
 
@@ -133,25 +99,13 @@ async fn a_part_without_the_checksum_of_its_upload_gets_it_computed() {
         for index in [0, 1] {
             let sent = upload.part(&stage, index).send().await;
             assert_eq!(sent.status, 200, "{}", sent.text());
-            assert_eq!(
-                sent.header(&header),
-                Some(checksum(algorithm, &upload.parts[index]).as_str()),
-                "{algorithm}"
-            );
+            assert_eq!(sent.header(&header), Some(checksum(algorithm, &upload.parts[index]).as_str()), "{algorithm}");
         }
         // For composites S3 wants each part's checksum named on completion.
         let done = upload.complete(&stage, algorithm, kind == "COMPOSITE").send().await;
         assert_eq!(done.status, 200, "{algorithm}: {}", done.text());
-        let expected = if kind == "COMPOSITE" {
-            upload.composite(algorithm)
-        } else {
-            upload.whole(algorithm)
-        };
-        assert_eq!(
-            done.xml(&format!("Checksum{}", algorithm.to_uppercase())),
-            Some(expected),
-            "{algorithm}"
-        );
+        let expected = if kind == "COMPOSITE" { upload.composite(algorithm) } else { upload.whole(algorithm) };
+        assert_eq!(done.xml(&format!("Checksum{}", algorithm.to_uppercase())), Some(expected), "{algorithm}");
     }
 }
 
@@ -159,26 +113,11 @@ async fn a_part_without_the_checksum_of_its_upload_gets_it_computed() {
 async fn a_part_whose_checksum_is_wrong_or_another_is_refused() {
     let stage = Stage::start().await;
     let upload = Upload::create(&stage, "crc32", "").await;
-    let wrong = upload
-        .part(&stage, 1)
-        .header("x-amz-checksum-crc32", &checksum("crc32", b"x"))
-        .send()
-        .await;
+    let wrong = upload.part(&stage, 1).header("x-amz-checksum-crc32", &checksum("crc32", b"x")).send().await;
     assert_eq!(wrong.refusal(), (400, "BadDigest".to_owned()));
-    let other = upload
-        .part(&stage, 1)
-        .header("x-amz-checksum-sha1", &checksum("sha1", &upload.parts[1]))
-        .send()
-        .await;
-    assert_eq!(
-        other.refusal(),
-        (400, "InvalidRequest".to_owned()),
-        "the upload's algorithm is CRC32"
-    );
-    let listed = stage
-        .request("GET", &format!("{}?uploadId={}", path("k"), upload.id))
-        .send()
-        .await;
+    let other = upload.part(&stage, 1).header("x-amz-checksum-sha1", &checksum("sha1", &upload.parts[1])).send().await;
+    assert_eq!(other.refusal(), (400, "InvalidRequest".to_owned()), "the upload's algorithm is CRC32");
+    let listed = stage.request("GET", &format!("{}?uploadId={}", path("k"), upload.id)).send().await;
     assert!(listed.xml_all("PartNumber").is_empty(), "nothing was stored");
 }
 
@@ -189,24 +128,14 @@ async fn a_full_object_checksum_declared_on_completion_is_verified() {
     for index in [0, 1] {
         assert_eq!(upload.part(&stage, index).send().await.status, 200);
     }
-    let complete = || {
-        upload
-            .complete(&stage, "crc64nvme", false)
-            .header("x-amz-checksum-type", "FULL_OBJECT")
-    };
-    let wrong = complete()
-        .header("x-amz-checksum-crc64nvme", &checksum("crc64nvme", b"x"))
-        .send()
-        .await;
+    let complete = || upload.complete(&stage, "crc64nvme", false).header("x-amz-checksum-type", "FULL_OBJECT");
+    let wrong = complete().header("x-amz-checksum-crc64nvme", &checksum("crc64nvme", b"x")).send().await;
     assert_eq!(wrong.refusal(), (400, "BadDigest".to_owned()));
     let size = complete().header("x-amz-mp-object-size", "17").send().await;
     assert_eq!(size.refusal(), (400, "InvalidRequest".to_owned()));
     assert!(!stage.exists("k").await);
     let right = complete().header("x-amz-checksum-crc64nvme", &upload.whole("crc64nvme"));
-    let right = right
-        .header("x-amz-mp-object-size", &(5 * MIB + 1000).to_string())
-        .send()
-        .await;
+    let right = right.header("x-amz-mp-object-size", &(5 * MIB + 1000).to_string()).send().await;
     assert_eq!(right.status, 200, "{}", right.text());
 }
 
@@ -227,15 +156,8 @@ async fn a_wrong_checksum_in_a_completion_s_part_is_an_invalid_part() {
         entry(&upload.parts[0], 1, &checksum("sha256", &upload.parts[0])),
         entry(&upload.parts[1], 2, &checksum("sha256", b"forged")),
     ];
-    let body = format!(
-        "<CompleteMultipartUpload>{}</CompleteMultipartUpload>",
-        entries.concat()
-    );
-    let wrong = stage
-        .request("POST", &format!("{}?uploadId={}", path("k"), upload.id))
-        .body(body)
-        .send()
-        .await;
+    let body = format!("<CompleteMultipartUpload>{}</CompleteMultipartUpload>", entries.concat());
+    let wrong = stage.request("POST", &format!("{}?uploadId={}", path("k"), upload.id)).body(body).send().await;
     assert_eq!(wrong.refusal(), (400, "InvalidPart".to_owned()));
     assert_eq!(upload.complete(&stage, "sha256", true).send().await.status, 200);
 }
@@ -243,20 +165,14 @@ async fn a_wrong_checksum_in_a_completion_s_part_is_an_invalid_part() {
 #[tokio::test]
 async fn kinds_that_an_algorithm_does_not_have_are_refused() {
     let stage = Stage::start().await;
-    for (algorithm, kind) in [
-        ("SHA1", "FULL_OBJECT"),
-        ("SHA256", "FULL_OBJECT"),
-        ("CRC64NVME", "COMPOSITE"),
-        ("CRC32", "NONSENSE"),
-    ] {
-        let create = stage
-            .request("POST", &format!("{}?uploads", path("k")))
-            .header("x-amz-checksum-algorithm", algorithm);
+    for (algorithm, kind) in
+        [("SHA1", "FULL_OBJECT"), ("SHA256", "FULL_OBJECT"), ("CRC64NVME", "COMPOSITE"), ("CRC32", "NONSENSE")]
+    {
+        let create =
+            stage.request("POST", &format!("{}?uploads", path("k"))).header("x-amz-checksum-algorithm", algorithm);
         let reply = create.header("x-amz-checksum-type", kind).send().await;
         assert_eq!(reply.status, 400, "{algorithm} {kind}: {}", reply.text());
     }
-    let unknown = stage
-        .request("POST", &format!("{}?uploads", path("k")))
-        .header("x-amz-checksum-algorithm", "CRC16");
+    let unknown = stage.request("POST", &format!("{}?uploads", path("k"))).header("x-amz-checksum-algorithm", "CRC16");
     assert_eq!(unknown.send().await.refusal(), (400, "InvalidRequest".to_owned()));
 }

@@ -21,11 +21,7 @@ struct Pooler {
 
 impl Pooler {
     async fn start(database: &Database) -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("lobgate-test-pooler-")
-            .tempdir()
-            .expect("a directory")
-            .keep();
+        let directory = tempfile::Builder::new().prefix("lobgate-test-pooler-").tempdir().expect("a directory").keep();
         let port = free_port();
         let settings = format!(
             "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
@@ -50,15 +46,8 @@ impl Pooler {
             .expect("start pgbouncer");
         crate::harness::kill_at_end(process.id());
         let address = format!("127.0.0.1:{port}");
-        eventually("the pooler listens", || async {
-            tokio::net::TcpStream::connect(&address).await.is_ok()
-        })
-        .await;
-        Self {
-            process,
-            directory,
-            port,
-        }
+        eventually("the pooler listens", || async { tokio::net::TcpStream::connect(&address).await.is_ok() }).await;
+        Self { process, directory, port }
     }
 }
 
@@ -81,14 +70,8 @@ async fn everything_works_through_a_transaction_pooler() {
     let database = Database::virgin().await;
     let pooler = Pooler::start(&database).await;
     let url = url_at("127.0.0.1", pooler.port, &database.name);
-    let settings = [
-        ("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"),
-        ("LOBGATE_GC_INTERVAL", "100ms"),
-    ];
-    let gateways = [
-        Gateway::start(&url, &settings).await,
-        Gateway::start(&url, &settings).await,
-    ];
+    let settings = [("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"), ("LOBGATE_GC_INTERVAL", "100ms")];
+    let gateways = [Gateway::start(&url, &settings).await, Gateway::start(&url, &settings).await];
     let s3 = client::sdk(&gateways[0].endpoint);
     s3.create_bucket().bucket(BUCKET).send().await.expect("a bucket");
     let work = (0..24_u64).map(|number| {
@@ -105,9 +88,7 @@ async fn everything_works_through_a_transaction_pooler() {
         }
     });
     futures::future::join_all(work).await;
-    let listed = RawRequest::new(&gateways[1].endpoint, "GET", "/bucket?list-type=2")
-        .send()
-        .await;
+    let listed = RawRequest::new(&gateways[1].endpoint, "GET", "/bucket?list-type=2").send().await;
     assert_eq!(listed.xml("KeyCount").as_deref(), Some("0"));
     until_reclaimed(&database).await;
     assert_consistent(&database).await;

@@ -26,14 +26,8 @@ async fn ranges_at_and_across_every_edge_are_byte_exact() {
                 let reply = ranged(&stage, "k", &format!("bytes={start}-{end}")).send().await;
                 assert_eq!(reply.status, 206, "{start}-{end}");
                 assert!(reply.body == data[start..=end], "the bytes of {start}-{end}");
-                assert_eq!(
-                    reply.header("content-range"),
-                    Some(format!("bytes {start}-{end}/{size}").as_str())
-                );
-                assert_eq!(
-                    reply.header("content-length"),
-                    Some((end - start + 1).to_string().as_str())
-                );
+                assert_eq!(reply.header("content-range"), Some(format!("bytes {start}-{end}/{size}").as_str()));
+                assert_eq!(reply.header("content-length"), Some((end - start + 1).to_string().as_str()));
             }
         }
     }
@@ -62,11 +56,7 @@ async fn open_and_suffix_ranges_reach_the_end() {
             let reply = ranged(&stage, "k", &range).send().await;
             assert_eq!(reply.status, 206, "{range} of {size}");
             assert!(reply.body == data[start..=end], "the bytes of {range} of {size}");
-            assert_eq!(
-                reply.header("content-range"),
-                Some(format!("bytes {start}-{end}/{size}").as_str()),
-                "{range}"
-            );
+            assert_eq!(reply.header("content-range"), Some(format!("bytes {start}-{end}/{size}").as_str()), "{range}");
         }
     }
 }
@@ -86,11 +76,7 @@ async fn a_range_beyond_the_end_is_not_satisfiable() {
         stage.put("k", &bytes(0, size)).await;
         let reply = ranged(&stage, "k", range).send().await;
         assert_eq!(reply.refusal(), (416, "InvalidRange".to_owned()), "{range} of {size}");
-        assert_eq!(
-            reply.header("content-range"),
-            Some(format!("bytes */{size}").as_str()),
-            "{range} of {size}"
-        );
+        assert_eq!(reply.header("content-range"), Some(format!("bytes */{size}").as_str()), "{range} of {size}");
         let head = stage.request("HEAD", &path("k")).header("range", range).send().await;
         assert_eq!(head.status, 416, "HEAD {range} of {size}");
     }
@@ -124,11 +110,7 @@ async fn ranges_that_are_none_or_several_are_ignored() {
 async fn head_answers_a_range_as_get_does() {
     let stage = Stage::start().await;
     stage.put("k", &bytes(3, 1000)).await;
-    let head = stage
-        .request("HEAD", &path("k"))
-        .header("range", "bytes=10-19")
-        .send()
-        .await;
+    let head = stage.request("HEAD", &path("k")).header("range", "bytes=10-19").send().await;
     assert_eq!(head.status, 206);
     assert_eq!(head.header("content-range"), Some("bytes 10-19/1000"));
     assert_eq!(head.header("content-length"), Some("10"));
@@ -169,36 +151,20 @@ async fn a_part_number_reads_that_part() {
         let reply = stage.request("GET", &target).send().await;
         assert_eq!(reply.status, 206);
         assert!(reply.body == parts[number - 1], "the bytes of part {number}");
-        assert_eq!(
-            reply.header("content-range"),
-            Some(format!("bytes {start}-{end}/{size}").as_str())
-        );
+        assert_eq!(reply.header("content-range"), Some(format!("bytes {start}-{end}/{size}").as_str()));
         assert_eq!(reply.header("x-amz-mp-parts-count"), Some("2"));
         let head = stage.request("HEAD", &target).send().await;
         assert_eq!(head.status, 206);
-        assert_eq!(
-            head.header("content-length"),
-            Some(parts[number - 1].len().to_string().as_str())
-        );
+        assert_eq!(head.header("content-length"), Some(parts[number - 1].len().to_string().as_str()));
         assert_eq!(head.header("x-amz-mp-parts-count"), Some("2"));
     }
-    let beyond = stage
-        .request("GET", &format!("{}?partNumber=3", path("k")))
-        .send()
-        .await;
+    let beyond = stage.request("GET", &format!("{}?partNumber=3", path("k"))).send().await;
     assert_eq!(beyond.refusal(), (416, "InvalidPartNumber".to_owned()));
     for impossible in ["0", "10001", "-1", "x"] {
-        let reply = stage
-            .request("GET", &format!("{}?partNumber={impossible}", path("k")))
-            .send()
-            .await;
+        let reply = stage.request("GET", &format!("{}?partNumber={impossible}", path("k"))).send().await;
         assert_eq!(reply.refusal(), (400, "InvalidArgument".to_owned()), "{impossible}");
     }
-    let both = stage
-        .request("GET", &format!("{}?partNumber=1", path("k")))
-        .header("range", "bytes=0-1")
-        .send()
-        .await;
+    let both = stage.request("GET", &format!("{}?partNumber=1", path("k"))).header("range", "bytes=0-1").send().await;
     assert_eq!(both.refusal(), (400, "InvalidRequest".to_owned()));
 }
 
@@ -206,15 +172,9 @@ async fn a_part_number_reads_that_part() {
 async fn an_object_put_at_once_has_one_part() {
     let stage = Stage::start().await;
     stage.put("k", b"hello").await;
-    let whole = stage
-        .request("GET", &format!("{}?partNumber=1", path("k")))
-        .send()
-        .await;
+    let whole = stage.request("GET", &format!("{}?partNumber=1", path("k"))).send().await;
     assert_eq!((whole.status, whole.text().as_str()), (206, "hello"));
-    let beyond = stage
-        .request("GET", &format!("{}?partNumber=2", path("k")))
-        .send()
-        .await;
+    let beyond = stage.request("GET", &format!("{}?partNumber=2", path("k"))).send().await;
     assert_eq!(beyond.refusal(), (416, "InvalidPartNumber".to_owned()));
 }
 
@@ -222,15 +182,7 @@ async fn an_object_put_at_once_has_one_part() {
 async fn many_ranges_read_at_once_are_each_exact() {
     let stage = Stage::start().await;
     let data = bytes(9, 4 * MIB);
-    stage
-        .s3
-        .put_object()
-        .bucket(BUCKET)
-        .key("k")
-        .body(body(&data))
-        .send()
-        .await
-        .expect("put");
+    stage.s3.put_object().bucket(BUCKET).key("k").body(body(&data)).send().await.expect("put");
     let reads = (0..32_usize).map(|number| {
         let (start, end) = (number * 131_071, (number * 131_071 + 300_000).min(4 * MIB - 1));
         let request = ranged(&stage, "k", &format!("bytes={start}-{end}"));

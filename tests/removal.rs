@@ -28,11 +28,7 @@ async fn ten_slow_readers_get_the_old_bytes_whole_whatever_happens_to_the_object
         stage.put("k", &data).await;
         let mut readers = Vec::new();
         for number in 0..10 {
-            let endpoint = if number % 2 == 0 {
-                &stage.gateway.endpoint
-            } else {
-                &twin.endpoint
-            };
+            let endpoint = if number % 2 == 0 { &stage.gateway.endpoint } else { &twin.endpoint };
             readers.push(begun(endpoint, "k").await);
         }
         if replace {
@@ -62,9 +58,7 @@ async fn readers_of_an_object_that_is_always_replaced_see_one_version_each() {
     stage.put("k", &bytes(0, 300_000)).await;
     let writing = async {
         for version in 1..40 {
-            stage
-                .put("k", &bytes(version, 300_000 + usize::try_from(version).unwrap()))
-                .await;
+            stage.put("k", &bytes(version, 300_000 + usize::try_from(version).unwrap())).await;
         }
     };
     let reading = |endpoint: String| async move {
@@ -117,10 +111,7 @@ async fn a_long_transaction_of_somebody_else_holds_no_removal_back() {
     stage.delete("k").await;
     until_reclaimed(&stage.database).await;
     assert_empty(&stage.database).await;
-    client
-        .batch_execute("COMMIT")
-        .await
-        .expect("the transaction was open all the while");
+    client.batch_execute("COMMIT").await.expect("the transaction was open all the while");
 }
 
 #[tokio::test]
@@ -171,17 +162,10 @@ async fn many_removed_objects_are_reclaimed_in_batches() {
         futures::future::join_all(puts).await;
     }
     assert_eq!(large_objects(&stage.database).await, 600);
-    let objects: String = (0..600)
-        .map(|number| format!("<Object><Key>{number}</Key></Object>"))
-        .collect();
+    let objects: String = (0..600).map(|number| format!("<Object><Key>{number}</Key></Object>")).collect();
     let body = format!("<Delete><Quiet>true</Quiet>{objects}</Delete>");
     let digest = crate::harness::base64(<md5::Md5 as md5::Digest>::digest(body.as_bytes()));
-    let deleted = stage
-        .request("POST", "/bucket?delete")
-        .header("content-md5", &digest)
-        .body(body)
-        .send()
-        .await;
+    let deleted = stage.request("POST", "/bucket?delete").header("content-md5", &digest).body(body).send().await;
     assert_eq!(deleted.status, 200, "{}", deleted.text());
     until_reclaimed(&stage.database).await;
     assert_empty(&stage.database).await;

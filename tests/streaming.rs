@@ -16,10 +16,7 @@ async fn until_idle(database: &Database) {
         database.name,
         crate::harness::cluster::ROLE
     );
-    eventually("no session holds a transaction", || async {
-        database.count(&busy).await == 0
-    })
-    .await;
+    eventually("no session holds a transaction", || async { database.count(&busy).await == 0 }).await;
 }
 
 #[tokio::test]
@@ -78,21 +75,13 @@ async fn chunked_bodies_of_any_chunk_size_come_out_whole() {
     let stage = Stage::with(&[BUFFER]).await;
     for size in [0_usize, 1, 10_000, 600_000] {
         for chunk in [size.div_ceil(100).max(1), 65_536, 1 << 20] {
-            for framing in [
-                Chunked::signed(),
-                Chunked::unsigned().trailer("x-amz-checksum-crc32", ""),
-            ] {
+            for framing in [Chunked::signed(), Chunked::unsigned().trailer("x-amz-checksum-crc32", "")] {
                 let data = bytes(1, size);
                 let mut framing = framing.chunk_size(chunk);
                 for (_, value) in &mut framing.trailers {
                     *value = crate::checksums::checksum("crc32", &data);
                 }
-                let put = stage
-                    .request("PUT", &path("k"))
-                    .body(&data)
-                    .chunked(framing)
-                    .send()
-                    .await;
+                let put = stage.request("PUT", &path("k")).body(&data).chunked(framing).send().await;
                 assert_eq!(put.status, 200, "{size} in chunks of {chunk}: {}", put.text());
                 assert!(stage.get("k").await == data, "{size} in chunks of {chunk}");
             }
@@ -105,35 +94,19 @@ async fn chunked_bodies_of_any_chunk_size_come_out_whole() {
 async fn a_chunked_body_that_lies_about_its_length_or_never_ends_stores_nothing() {
     let stage = Stage::with(&[BUFFER]).await;
     for size in SIZES {
-        for framing in [
-            Chunked::signed(),
-            Chunked::unsigned().trailer("x-amz-checksum-crc32", "AAAAAA=="),
-        ] {
+        for framing in [Chunked::signed(), Chunked::unsigned().trailer("x-amz-checksum-crc32", "AAAAAA==")] {
             for defect in [Defect::DeclaredTooLong, Defect::DeclaredTooShort, Defect::NoFinalChunk] {
-                let request = stage
-                    .request("PUT", &path("k"))
-                    .body(bytes(1, size))
-                    .chunked(framing.clone().defect(defect));
+                let request =
+                    stage.request("PUT", &path("k")).body(bytes(1, size)).chunked(framing.clone().defect(defect));
                 let reply = request.send().await;
-                assert_eq!(
-                    reply.status,
-                    400,
-                    "{size} {defect:?} signed {}: {}",
-                    framing.signed,
-                    reply.text()
-                );
+                assert_eq!(reply.status, 400, "{size} {defect:?} signed {}: {}", framing.signed, reply.text());
                 assert!(reply.xml("Code").is_some());
             }
         }
     }
-    let nonsense = stage
-        .request("PUT", &path("k"))
-        .payload_hash("STREAMING-UNSIGNED-PAYLOAD-TRAILER");
-    let nonsense = nonsense
-        .header("x-amz-decoded-content-length", "5")
-        .body("this is no chunk at all\r\n")
-        .send()
-        .await;
+    let nonsense = stage.request("PUT", &path("k")).payload_hash("STREAMING-UNSIGNED-PAYLOAD-TRAILER");
+    let nonsense =
+        nonsense.header("x-amz-decoded-content-length", "5").body("this is no chunk at all\r\n").send().await;
     assert_eq!(nonsense.status, 400, "{}", nonsense.text());
     until_idle(&stage.database).await;
     assert_empty(&stage.database).await;
@@ -144,9 +117,7 @@ async fn slow_uploads_hold_no_connection_while_others_work() {
     let stage = Stage::with(&[BUFFER, ("LOBGATE_DATABASE_POOL_SIZE", "4")]).await;
     let mut slow = Vec::new();
     for number in 0..30 {
-        let request = stage
-            .request("PUT", &path(&number.to_string()))
-            .body(bytes(number, 200_000));
+        let request = stage.request("PUT", &path(&number.to_string())).body(bytes(number, 200_000));
         let (head, body) = request.wire();
         let mut connection = Connection::open(&stage.gateway.endpoint).await;
         assert!(connection.write(&head).await && connection.write(&body[..100_000]).await);
@@ -183,20 +154,14 @@ async fn readers_that_dawdle_or_leave_hold_no_connection() {
     stage.put("other", b"x").await;
     assert_eq!(stage.get("other").await, b"x");
     for mut connection in dawdling {
-        assert!(
-            connection.read_some(data.len()).await == data,
-            "each still gets the whole"
-        );
+        assert!(connection.read_some(data.len()).await == data, "each still gets the whole");
     }
 }
 
 #[tokio::test]
 async fn a_client_that_expects_100_gets_it_only_when_the_body_is_welcome() {
     let stage = Stage::start().await;
-    let put = stage
-        .request("PUT", &path("k"))
-        .unsigned_header("expect", "100-continue")
-        .body("hello");
+    let put = stage.request("PUT", &path("k")).unsigned_header("expect", "100-continue").body("hello");
     let (head, body) = put.wire();
     let mut connection = Connection::open(&stage.gateway.endpoint).await;
     assert!(connection.write(&head).await);
@@ -207,23 +172,14 @@ async fn a_client_that_expects_100_gets_it_only_when_the_body_is_welcome() {
     let mut connection = Connection::open(&stage.gateway.endpoint).await;
     assert!(connection.write(&head).await);
     let refused = connection.read_some(12).await;
-    assert_eq!(
-        String::from_utf8_lossy(&refused),
-        "HTTP/1.1 403",
-        "without an interim 100"
-    );
+    assert_eq!(String::from_utf8_lossy(&refused), "HTTP/1.1 403", "without an interim 100");
 }
 
 #[tokio::test]
 async fn an_early_refusal_reaches_a_client_that_is_still_sending() {
     let stage = Stage::start().await;
     let body = bytes(1, 8 << 20);
-    let missing = stage
-        .request("PUT", "/no-such-bucket/k")
-        .payload_hash("UNSIGNED-PAYLOAD")
-        .body(&body)
-        .send()
-        .await;
+    let missing = stage.request("PUT", "/no-such-bucket/k").payload_hash("UNSIGNED-PAYLOAD").body(&body).send().await;
     assert_eq!(missing.refusal(), (404, "NoSuchBucket".to_owned()));
     let tampered = stage.request("PUT", &path("k")).tampered().body(&body).send().await;
     assert_eq!(tampered.refusal(), (403, "SignatureDoesNotMatch".to_owned()));
@@ -238,16 +194,12 @@ async fn a_gateway_told_to_stop_finishes_what_it_has_begun() {
     assert!(connection.write(&head).await && connection.write(&body[..300_000]).await);
     stage.gateway.signal(nix::sys::signal::Signal::SIGTERM);
     let endpoint = stage.gateway.endpoint.trim_start_matches("http://").to_owned();
-    eventually("no new connections are taken", || async {
-        tokio::net::TcpStream::connect(&endpoint).await.is_err()
-    })
-    .await;
+    eventually("no new connections are taken", || async { tokio::net::TcpStream::connect(&endpoint).await.is_err() })
+        .await;
     assert_eq!(connection.exchange(&body[300_000..], false).await.status, 200);
     assert!(stage.gateway.ended().await.success());
     let twin = crate::harness::Gateway::start(&stage.database.url(), &[]).await;
-    let got = crate::harness::RawRequest::new(&twin.endpoint, "GET", &path("k"))
-        .send()
-        .await;
+    let got = crate::harness::RawRequest::new(&twin.endpoint, "GET", &path("k")).send().await;
     assert!(got.body == data, "what was acknowledged is there");
     assert_consistent(&stage.database).await;
 }

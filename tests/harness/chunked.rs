@@ -31,19 +31,11 @@ pub(crate) enum Defect {
 
 impl Chunked {
     pub(crate) fn unsigned() -> Self {
-        Self {
-            signed: false,
-            trailers: Vec::new(),
-            chunk_size: 64 * 1024,
-            defect: None,
-        }
+        Self { signed: false, trailers: Vec::new(), chunk_size: 64 * 1024, defect: None }
     }
 
     pub(crate) fn signed() -> Self {
-        Self {
-            signed: true,
-            ..Self::unsigned()
-        }
+        Self { signed: true, ..Self::unsigned() }
     }
 
     pub(crate) fn trailer(mut self, name: &str, value: &str) -> Self {
@@ -120,17 +112,9 @@ impl Chunked {
             }
         }
         if self.signed && !self.trailers.is_empty() {
-            let lines: String = self
-                .trailers
-                .iter()
-                .map(|(name, value)| format!("{name}:{value}\n"))
-                .collect();
+            let lines: String = self.trailers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
             let wrong = self.defect == Some(Defect::TrailerSignature);
-            let signature = if wrong {
-                "0".repeat(64)
-            } else {
-                signer.sign_trailer(previous, &lines)
-            };
+            let signature = if wrong { "0".repeat(64) } else { signer.sign_trailer(previous, &lines) };
             wire.extend_from_slice(format!("x-amz-trailer-signature:{signature}\r\n").as_bytes());
         }
         wire.extend_from_slice(b"\r\n");

@@ -39,10 +39,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: u16, code: &str) -> Self {
-        Self {
-            status,
-            code: code.to_owned(),
-        }
+        Self { status, code: code.to_owned() }
     }
 }
 
@@ -52,18 +49,10 @@ where
     E: ProvideErrorMetadata + std::fmt::Debug,
 {
     let error = result.expect_err("a refusal");
-    let Some(reply) = error.raw_response() else {
-        panic!("no answer at all: {error:?}")
-    };
+    let Some(reply) = error.raw_response() else { panic!("no answer at all: {error:?}") };
     let status = reply.status().as_u16();
-    let code = error
-        .as_service_error()
-        .and_then(ProvideErrorMetadata::code)
-        .unwrap_or_default();
-    Failure {
-        status,
-        code: code.to_owned(),
-    }
+    let code = error.as_service_error().and_then(ProvideErrorMetadata::code).unwrap_or_default();
+    Failure { status, code: code.to_owned() }
 }
 
 /// A body for the SDK.

@@ -60,67 +60,34 @@ impl Cluster {
             None => "127.0.0.1".to_owned(),
         };
         let port = superuser.get_ports().first().copied().unwrap_or(5432);
-        let cluster = Self {
-            host,
-            port,
-            superuser,
-            own: None,
-            template: tokio::sync::OnceCell::new(),
-        };
+        let cluster = Self { host, port, superuser, own: None, template: tokio::sync::OnceCell::new() };
         cluster.create_role();
         cluster
     }
 
     /// Starts a new cluster. Crash tests want `fsync`, everything else is faster without.
     pub(crate) fn start(fsync: bool) -> Arc<Self> {
-        let directory = tempfile::Builder::new()
-            .prefix("lobgate-test-pg-")
-            .tempdir()
-            .expect("a directory")
-            .keep();
+        let directory = tempfile::Builder::new().prefix("lobgate-test-pg-").tempdir().expect("a directory").keep();
         undertaker::remove_cluster_at_end(&directory);
         if let Some(user) = unprivileged() {
             chown(&directory, Some(user.uid), Some(user.gid)).expect("give the directory to the server's user");
         }
         let binaries = binaries();
         let initdb = command(&binaries.join("initdb"), &directory)
-            .args([
-                "-A",
-                "trust",
-                "-U",
-                "postgres",
-                "--no-sync",
-                "-E",
-                "UTF8",
-                "--locale=C",
-                "-D",
-            ])
+            .args(["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C", "-D"])
             .arg(directory.join("data"))
             .output()
             .expect("run initdb");
-        assert!(
-            initdb.status.success(),
-            "initdb: {}",
-            String::from_utf8_lossy(&initdb.stderr)
-        );
+        assert!(initdb.status.success(), "initdb: {}", String::from_utf8_lossy(&initdb.stderr));
         let port = free_port();
         let postmaster = Mutex::new(launch(&binaries, &directory, port, fsync));
         let mut superuser = tokio_postgres::Config::new();
-        superuser
-            .host("127.0.0.1")
-            .port(port)
-            .user("postgres")
-            .dbname("postgres");
+        superuser.host("127.0.0.1").port(port).user("postgres").dbname("postgres");
         let cluster = Self {
             host: "127.0.0.1".to_owned(),
             port,
             superuser,
-            own: Some(Own {
-                directory,
-                binaries,
-                fsync,
-                postmaster,
-            }),
+            own: Some(Own { directory, binaries, fsync, postmaster }),
             template: tokio::sync::OnceCell::new(),
         };
         cluster.await_ready();
@@ -169,12 +136,7 @@ impl Cluster {
             if status.lines().nth(7).is_some_and(|line| line.trim() == "ready") {
                 return;
             }
-            let ended = own
-                .postmaster
-                .lock()
-                .expect("the postmaster")
-                .try_wait()
-                .expect("its state");
+            let ended = own.postmaster.lock().expect("the postmaster").try_wait().expect("its state");
             if ended.is_some() || started.elapsed() > START_DEADLINE {
                 let log = fs::read_to_string(own.directory.join("log")).unwrap_or_default();
                 panic!("PostgreSQL did not start:\n{log}");
@@ -190,10 +152,7 @@ impl Cluster {
             let statement = format!("CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOCREATEDB PASSWORD '{ROLE_PASSWORD}'");
             if let Err(error) = client.batch_execute(&statement).await {
                 let code = error.code().map(|state| state.code().to_owned());
-                assert!(
-                    matches!(code.as_deref(), Some("42710" | "23505")),
-                    "create the role: {error:?}"
-                );
+                assert!(matches!(code.as_deref(), Some("42710" | "23505")), "create the role: {error:?}");
             }
         });
     }
@@ -214,27 +173,15 @@ impl Drop for Cluster {
 /// A URL for the tests' role, on any address (a proxy or pooler, say).
 pub(crate) fn url_at(host: &str, port: u16, name: &str) -> String {
     if host.starts_with('/') {
-        return format!(
-            "postgres://{ROLE}:{ROLE_PASSWORD}@{}:{port}/{name}",
-            host.replace('/', "%2F")
-        );
+        return format!("postgres://{ROLE}:{ROLE_PASSWORD}@{}:{port}/{name}", host.replace('/', "%2F"));
     }
     format!("postgres://{ROLE}:{ROLE_PASSWORD}@{host}:{port}/{name}")
 }
 
 fn launch(binaries: &Path, directory: &Path, port: u16, fsync: bool) -> Child {
-    let log = fs::File::options()
-        .create(true)
-        .append(true)
-        .open(directory.join("log"))
-        .expect("a log file");
+    let log = fs::File::options().create(true).append(true).open(directory.join("log")).expect("a log file");
     let mut postgres = command(&binaries.join("postgres"), directory);
-    postgres
-        .arg("-D")
-        .arg(directory.join("data"))
-        .arg("-k")
-        .arg(directory)
-        .args(["-p", &port.to_string()]);
+    postgres.arg("-D").arg(directory.join("data")).arg("-k").arg(directory).args(["-p", &port.to_string()]);
     let durable = if fsync { "on" } else { "off" };
     for setting in [
         "listen_addresses=127.0.0.1".to_owned(),
@@ -248,13 +195,7 @@ fn launch(binaries: &Path, directory: &Path, port: u16, fsync: bool) -> Child {
         postgres.args(["-c", &setting]);
     }
     let log_twin = log.try_clone().expect("a second handle of the log");
-    postgres
-        .stdin(Stdio::null())
-        .stdout(log)
-        .stderr(log_twin)
-        .process_group(0)
-        .spawn()
-        .expect("start postgres")
+    postgres.stdin(Stdio::null()).stdout(log).stderr(log_twin).process_group(0).spawn().expect("start postgres")
 }
 
 /// A command run as the user `postgres` when we are root, which PostgreSQL refuses to be.
@@ -272,9 +213,7 @@ pub(crate) fn unprivileged() -> Option<User> {
     if !geteuid().is_root() {
         return None;
     }
-    ["postgres", "nobody"]
-        .iter()
-        .find_map(|name| User::from_name(name).ok().flatten())
+    ["postgres", "nobody"].iter().find_map(|name| User::from_name(name).ok().flatten())
 }
 
 fn binaries() -> PathBuf {
@@ -283,12 +222,7 @@ fn binaries() -> PathBuf {
     }
     let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = installed
-        .filter_map(|entry| {
-            Some((
-                entry.file_name().to_str()?.parse::<u32>().ok()?,
-                entry.path().join("bin"),
-            ))
-        })
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path().join("bin"))))
         .filter(|(_, bin)| bin.join("initdb").exists())
         .max();
     if let Some((_, bin)) = newest {

@@ -24,11 +24,7 @@ impl Database {
 
     /// A migrated database on `cluster`.
     pub(crate) async fn create_on(cluster: Arc<Cluster>) -> Self {
-        let template = cluster
-            .template
-            .get_or_init(|| migrated_template(&cluster))
-            .await
-            .clone();
+        let template = cluster.template.get_or_init(|| migrated_template(&cluster)).await.clone();
         Self::copy_of(cluster, &template).await
     }
 
@@ -39,17 +35,10 @@ impl Database {
 
     async fn copy_of(cluster: Arc<Cluster>, template: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "lobgate_test_{}_{}",
-            std::process::id(),
-            NUMBER.fetch_add(1, Ordering::Relaxed)
-        );
+        let name = format!("lobgate_test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let admin = connect(&cluster.superuser("postgres")).await;
         let statement = format!("CREATE DATABASE {name} TEMPLATE {template} OWNER {ROLE} ENCODING 'UTF8'");
-        admin
-            .batch_execute(&statement)
-            .await
-            .expect("create the test's database");
+        admin.batch_execute(&statement).await.expect("create the test's database");
         Self { cluster, name }
     }
 
@@ -101,10 +90,7 @@ async fn migrated_template(cluster: &Arc<Cluster>) -> String {
     let name = format!("lobgate_template_{}", std::process::id());
     let admin = connect(&cluster.superuser("postgres")).await;
     let statement = format!("CREATE DATABASE {name} TEMPLATE template0 OWNER {ROLE} ENCODING 'UTF8'");
-    admin
-        .batch_execute(&statement)
-        .await
-        .expect("create the template database");
+    admin.batch_execute(&statement).await.expect("create the template database");
     let migrated = Command::new(env!("CARGO_BIN_EXE_lobgate"))
         .args(["migrate", "up", "--database-url", &cluster.url(&name)])
         .output()

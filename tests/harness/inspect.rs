@@ -21,11 +21,8 @@ pub(crate) async fn assert_consistent(database: &Database) {
     )
     .await;
     assert!(missing.is_empty(), "contents whose large object is gone: {missing:?}");
-    let shared: Vec<u32> = column(
-        &client,
-        "SELECT loid FROM lobgate.content WHERE loid IS NOT NULL GROUP BY 1 HAVING count(*) > 1",
-    )
-    .await;
+    let shared: Vec<u32> =
+        column(&client, "SELECT loid FROM lobgate.content WHERE loid IS NOT NULL GROUP BY 1 HAVING count(*) > 1").await;
     assert!(shared.is_empty(), "large objects of several contents: {shared:?}");
     let torn: Vec<u32> = column(
         &client,
@@ -34,19 +31,10 @@ pub(crate) async fn assert_consistent(database: &Database) {
          WHERE c.loid IS NOT NULL AND (coalesce(l.bytes, 0) <> c.size OR coalesce(l.pages, 0) <> (c.size + 2047) / 2048)",
     )
     .await;
-    assert!(
-        torn.is_empty(),
-        "large objects whose pages are not exactly their content's size: {torn:?}"
-    );
-    let short: Vec<i64> = column(
-        &client,
-        "SELECT size FROM lobgate.content WHERE inline IS NOT NULL AND length(inline) <> size",
-    )
-    .await;
-    assert!(
-        short.is_empty(),
-        "inline contents of another size than recorded: {short:?}"
-    );
+    assert!(torn.is_empty(), "large objects whose pages are not exactly their content's size: {torn:?}");
+    let short: Vec<i64> =
+        column(&client, "SELECT size FROM lobgate.content WHERE inline IS NOT NULL AND length(inline) <> size").await;
+    assert!(short.is_empty(), "inline contents of another size than recorded: {short:?}");
     let forgotten: Vec<String> = column(
         &client,
         "SELECT c.id::text FROM lobgate.content c \
@@ -56,10 +44,7 @@ pub(crate) async fn assert_consistent(database: &Database) {
          AND NOT EXISTS (SELECT 1 FROM lobgate.removed WHERE content_id = c.id)",
     )
     .await;
-    assert!(
-        forgotten.is_empty(),
-        "contents that nothing refers to and the reaper does not know: {forgotten:?}"
-    );
+    assert!(forgotten.is_empty(), "contents that nothing refers to and the reaper does not know: {forgotten:?}");
     let differing: Vec<String> = column(
         &client,
         "SELECT o.key FROM lobgate.object o LEFT JOIN lobgate.content c ON c.id = o.content_id \
@@ -69,10 +54,7 @@ pub(crate) async fn assert_consistent(database: &Database) {
          GROUP BY c.id, c.size HAVING sum(p.size) <> c.size",
     )
     .await;
-    assert!(
-        differing.is_empty(),
-        "objects and composites of another size than their contents: {differing:?}"
-    );
+    assert!(differing.is_empty(), "objects and composites of another size than their contents: {differing:?}");
 }
 
 /// The number of large objects in the database.
@@ -101,9 +83,6 @@ pub(crate) async fn assert_empty(database: &Database) {
 }
 
 async fn column<T: for<'a> tokio_postgres::types::FromSql<'a>>(client: &tokio_postgres::Client, query: &str) -> Vec<T> {
-    let rows = client
-        .query(query, &[])
-        .await
-        .unwrap_or_else(|error| panic!("{query}: {error:?}"));
+    let rows = client.query(query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error:?}"));
     rows.iter().map(|row| row.get(0)).collect()
 }

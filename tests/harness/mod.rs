@@ -49,11 +49,7 @@ impl Stage {
         let database = Database::create().await;
         let gateway = Gateway::start(&database.url(), settings).await;
         let s3 = client::sdk(&gateway.endpoint);
-        s3.create_bucket()
-            .bucket(BUCKET)
-            .send()
-            .await
-            .expect("create the stage's bucket");
+        s3.create_bucket().bucket(BUCKET).send().await.expect("create the stage's bucket");
         Self { gateway, s3, database }
     }
 
@@ -96,10 +92,7 @@ pub(crate) fn path(key: &str) -> String {
 
 /// Bytes that look random and are not: `seed` decides them all.
 pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .wrapping_add(0xd1b5_4a32_d192_ed03)
-        | 1;
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0xd1b5_4a32_d192_ed03) | 1;
     let mut out = Vec::with_capacity(length + 8);
     while out.len() < length {
         state ^= state << 13;
@@ -123,10 +116,7 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut conditi
 /// Runs a future to its end on a thread of its own: for `Drop` and other places that can't await.
 pub(crate) fn blocking<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(work)
     });
     thread.join().expect("the blocking work")

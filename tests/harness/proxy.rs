@@ -83,8 +83,7 @@ impl Proxy {
 
     /// The next time a client sends `statement`, the server gets it and the client never hears what came of it.
     pub(crate) fn lose_answer_to(&self, statement: &str) {
-        self.state
-            .send_modify(|state| state.lose_answer_to = Some(statement.as_bytes().into()));
+        self.state.send_modify(|state| state.lose_answer_to = Some(statement.as_bytes().into()));
     }
 
     /// True once the loss that was ordered has happened.

@@ -33,10 +33,7 @@ impl Connection {
         let address = endpoint.trim_start_matches("http://");
         let stream = TcpStream::connect(address).await.expect("connect to the gateway");
         stream.set_nodelay(true).expect("no delay");
-        Self {
-            stream,
-            buffer: Vec::new(),
-        }
+        Self { stream, buffer: Vec::new() }
     }
 
     /// Like [`Connection::open`], with a receive buffer so small that an unread answer soon stops the gateway.
@@ -45,10 +42,7 @@ impl Connection {
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(4096).expect("a small receive buffer");
         let stream = socket.connect(address).await.expect("connect to the gateway");
-        Self {
-            stream,
-            buffer: Vec::new(),
-        }
+        Self { stream, buffer: Vec::new() }
     }
 
     /// Writes; false if the gateway no longer listens.
@@ -98,10 +92,7 @@ impl Connection {
                 self.buffer = self.buffer.split_off(rest);
                 return head;
             }
-            assert!(
-                self.fill().await > 0,
-                "the gateway closed the connection without an answer"
-            );
+            assert!(self.fill().await > 0, "the gateway closed the connection without an answer");
         }
     }
 
@@ -114,19 +105,13 @@ impl Connection {
 
     async fn fill(&mut self) -> usize {
         let read = self.stream.read_buf(&mut self.buffer);
-        tokio::time::timeout(DEADLINE, read)
-            .await
-            .expect("bytes before the deadline")
-            .unwrap_or(0)
+        tokio::time::timeout(DEADLINE, read).await.expect("bytes before the deadline").unwrap_or(0)
     }
 }
 
 impl Head {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
@@ -150,9 +135,7 @@ impl Reply {
         let text = self.text();
         let (open, close) = (format!("<{element}>"), format!("</{element}>"));
         let pieces = text.split(&open).skip(1);
-        pieces
-            .filter_map(|piece| Some(unescape(piece.split_once(&close)?.0)))
-            .collect()
+        pieces.filter_map(|piece| Some(unescape(piece.split_once(&close)?.0))).collect()
     }
 
     /// Status and code of a refusal, to compare in one go.
@@ -162,11 +145,7 @@ impl Reply {
 }
 
 fn unescape(text: &str) -> String {
-    let text = text
-        .replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&quot;", "\"")
-        .replace("&apos;", "'");
+    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'");
     text.replace("&#34;", "\"").replace("&#39;", "'").replace("&amp;", "&")
 }
 
@@ -182,9 +161,7 @@ fn split_head(bytes: &[u8]) -> Option<(Head, usize)> {
             continue;
         }
         let headers = lines.filter_map(|line| line.split_once(':'));
-        let headers = headers
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
-            .collect();
+        let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
         return Some((Head { status, headers }, start));
     }
 }
@@ -204,12 +181,7 @@ fn parse(bytes: &[u8], is_head: bool, at_end: bool) -> Option<Reply> {
     } else {
         (rest.to_vec(), at_end)
     };
-    (complete || at_end).then(|| Reply {
-        status: head.status,
-        head,
-        body,
-        complete,
-    })
+    (complete || at_end).then(|| Reply { status: head.status, head, body, complete })
 }
 
 fn unchunk(mut rest: &[u8]) -> (Vec<u8>, bool) {

@@ -129,20 +129,14 @@ impl RawRequest {
 
     /// Head and body as they go on the wire.
     pub(crate) fn wire(&self) -> (Vec<u8>, Vec<u8>) {
-        let payload_hash = self
-            .payload_hash
-            .clone()
-            .unwrap_or_else(|| match (&self.chunked, &self.proof) {
-                (Some(chunked), _) => chunked.payload_hash().to_owned(),
-                (None, Proof::Presigned { .. }) => "UNSIGNED-PAYLOAD".to_owned(),
-                (None, _) => sha256_hex(&self.body),
-            });
+        let payload_hash = self.payload_hash.clone().unwrap_or_else(|| match (&self.chunked, &self.proof) {
+            (Some(chunked), _) => chunked.payload_hash().to_owned(),
+            (None, Proof::Presigned { .. }) => "UNSIGNED-PAYLOAD".to_owned(),
+            (None, _) => sha256_hex(&self.body),
+        });
         let mut signed = self.headers.clone();
         if !signed.iter().any(|(name, _)| name == "host") {
-            signed.push((
-                "host".to_owned(),
-                self.endpoint.trim_start_matches("http://").to_owned(),
-            ));
+            signed.push(("host".to_owned(), self.endpoint.trim_start_matches("http://").to_owned()));
         }
         if let Some(chunked) = &self.chunked {
             signed.extend(chunked.headers(self.body.len()));
@@ -182,19 +176,13 @@ impl RawRequest {
             None => self.body.clone(),
         };
         headers.extend(self.unsigned_headers.iter().cloned());
-        let has_length = headers
-            .iter()
-            .any(|(name, _)| name == "content-length" || name == "transfer-encoding");
+        let has_length = headers.iter().any(|(name, _)| name == "content-length" || name == "transfer-encoding");
         let may_have_body = !matches!(self.method.as_str(), "GET" | "HEAD" | "DELETE") || !body.is_empty();
         if !has_length && may_have_body {
             let length = self.content_length.clone().unwrap_or_else(|| body.len().to_string());
             headers.push(("content-length".to_owned(), length));
         }
-        let target = if query.is_empty() {
-            self.path.clone()
-        } else {
-            format!("{}?{query}", self.path)
-        };
+        let target = if query.is_empty() { self.path.clone() } else { format!("{}?{query}", self.path) };
         let mut head = format!("{} {target} HTTP/1.1\r\n", self.method).into_bytes();
         for (name, value) in &headers {
             head.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -222,17 +210,7 @@ impl RawRequest {
 
     fn sign(&self, query: &str, headers: &[(String, String)], payload_hash: &str) -> String {
         let path = &self.path;
-        let signature = self.signer.sign(&Canonical {
-            method: &self.method,
-            path,
-            query,
-            headers,
-            payload_hash,
-        });
-        if self.tamper {
-            signature.chars().rev().collect()
-        } else {
-            signature
-        }
+        let signature = self.signer.sign(&Canonical { method: &self.method, path, query, headers, payload_hash });
+        if self.tamper { signature.chars().rev().collect() } else { signature }
     }
 }

@@ -3,6 +3,7 @@
 //! What it writes to stdout and stderr is kept, and a panic in it fails the test that started it.
 
 use std::io::{BufRead as _, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -37,25 +38,41 @@ impl Gateway {
 
     /// Starts a gateway without waiting; see [`Gateway::ready`].
     pub(crate) fn spawn(database_url: &str, settings: &[(&str, &str)]) -> Self {
-        let mut process = lobgate(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
-            .args(["--database-url", database_url])
-            .envs(settings.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("start lobgate serve");
+        let mut command = serve();
+        command.args(["--database-url", database_url]).envs(settings.iter().copied());
+        Self::run(command)
+    }
+
+    /// Starts a gateway on a private database in `data` and waits until it serves.
+    pub(crate) async fn start_embedded(data: &Path) -> Self {
+        let mut gateway = Self::spawn_embedded(data);
+        gateway.ready().await;
+        gateway
+    }
+
+    /// The same without waiting.
+    pub(crate) fn spawn_embedded(data: &Path) -> Self {
+        let mut command = serve();
+        command.arg("--data-dir").arg(data);
+        Self::run(command)
+    }
+
+    /// The same without root keys in the environment.
+    pub(crate) fn spawn_embedded_without_keys(data: &Path) -> Self {
+        let mut command = serve();
+        command.env_remove("LOBGATE_ROOT_ACCESS_KEY").env_remove("LOBGATE_ROOT_SECRET_KEY");
+        command.arg("--data-dir").arg(data);
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().expect("start lobgate serve");
         undertaker::kill_at_end(process.id());
         let log = Arc::new(Mutex::new(Vec::new()));
         collect(process.stdout.take().expect("a piped stdout"), &log);
         collect(process.stderr.take().expect("a piped stderr"), &log);
-        Self {
-            process,
-            reaped: false,
-            log,
-            endpoint: String::new(),
-            admin: String::new(),
-        }
+        Self { process, reaped: false, log, endpoint: String::new(), admin: String::new() }
     }
 
     /// Waits until the gateway has printed its addresses.
@@ -63,11 +80,7 @@ impl Gateway {
         let started = Instant::now();
         loop {
             let lines = self.log.lock().expect("the log").clone();
-            let printed = |label: &str| {
-                lines
-                    .iter()
-                    .find_map(|line| Some(line.strip_prefix(label)?.trim().to_owned()))
-            };
+            let printed = |label: &str| lines.iter().find_map(|line| Some(line.strip_prefix(label)?.trim().to_owned()));
             if let (Some(endpoint), Some(admin)) =
                 (printed("endpoint:"), printed("admin:").or_else(|| printed("health:")))
             {
@@ -77,11 +90,7 @@ impl Gateway {
             }
             let ended = self.process.try_wait().expect("the gateway's state");
             assert!(ended.is_none(), "the gateway ended ({ended:?}):\n{}", self.log());
-            assert!(
-                started.elapsed() < DEADLINE,
-                "the gateway printed no addresses:\n{}",
-                self.log()
-            );
+            assert!(started.elapsed() < DEADLINE, "the gateway printed no addresses:\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -93,11 +102,7 @@ impl Gateway {
 
     /// The port of the S3 API.
     pub(crate) fn port(&self) -> u16 {
-        self.endpoint
-            .rsplit(':')
-            .next()
-            .and_then(|port| port.parse().ok())
-            .expect("a port in the endpoint")
+        self.endpoint.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port in the endpoint")
     }
 
     /// SIGKILL: no chance to clean up.
@@ -153,6 +158,10 @@ impl Drop for Gateway {
     }
 }
 
+fn serve() -> Command {
+    lobgate(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+}
+
 /// The binary, with the tests' credentials and none of the caller's own settings.
 pub(crate) fn lobgate(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lobgate"));
@@ -161,9 +170,7 @@ pub(crate) fn lobgate(arguments: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
-    command
-        .env("LOBGATE_ROOT_ACCESS_KEY", ACCESS_KEY)
-        .env("LOBGATE_ROOT_SECRET_KEY", SECRET_KEY);
+    command.env("LOBGATE_ROOT_ACCESS_KEY", ACCESS_KEY).env("LOBGATE_ROOT_SECRET_KEY", SECRET_KEY);
     command.args(arguments);
     command
 }
@@ -178,11 +185,7 @@ pub(crate) async fn run(database_url: &str, arguments: &[&str]) -> Output {
 
 /// Both streams of a finished command, for messages and searches.
 pub(crate) fn text(output: &Output) -> String {
-    format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 fn collect(stream: impl Read + Send + 'static, log: &Arc<Mutex<Vec<String>>>) {

@@ -27,10 +27,8 @@ impl Signer {
     /// Signs a request whose headers are (lower-case name, value) and whose query is as it goes on the wire.
     pub(crate) fn sign(&self, request: &Canonical<'_>) -> String {
         let headers = sorted(request.headers);
-        let canonical_headers: String = headers
-            .iter()
-            .map(|(name, value)| format!("{name}:{}\n", collapsed(value)))
-            .collect();
+        let canonical_headers: String =
+            headers.iter().map(|(name, value)| format!("{name}:{}\n", collapsed(value))).collect();
         let canonical = format!(
             "{}\n{}\n{}\n{canonical_headers}\n{}\n{}",
             request.method,
@@ -40,36 +38,23 @@ impl Signer {
             request.payload_hash,
         );
         let scope = self.scope();
-        self.seal(&format!(
-            "AWS4-HMAC-SHA256\n{}\n{scope}\n{}",
-            self.timestamp(),
-            sha256_hex(canonical.as_bytes())
-        ))
+        self.seal(&format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{}", self.timestamp(), sha256_hex(canonical.as_bytes())))
     }
 
     /// The signature of one chunk of a signed `aws-chunked` body.
     pub(crate) fn sign_chunk(&self, previous: &str, data: &[u8]) -> String {
         let (time, scope, empty) = (self.timestamp(), self.scope(), sha256_hex(b""));
-        self.seal(&format!(
-            "AWS4-HMAC-SHA256-PAYLOAD\n{time}\n{scope}\n{previous}\n{empty}\n{}",
-            sha256_hex(data)
-        ))
+        self.seal(&format!("AWS4-HMAC-SHA256-PAYLOAD\n{time}\n{scope}\n{previous}\n{empty}\n{}", sha256_hex(data)))
     }
 
     /// The signature of the trailer of a signed `aws-chunked` body: `lines` are `name:value\n`.
     pub(crate) fn sign_trailer(&self, previous: &str, lines: &str) -> String {
         let (time, scope) = (self.timestamp(), self.scope());
-        self.seal(&format!(
-            "AWS4-HMAC-SHA256-TRAILER\n{time}\n{scope}\n{previous}\n{}",
-            sha256_hex(lines.as_bytes())
-        ))
+        self.seal(&format!("AWS4-HMAC-SHA256-TRAILER\n{time}\n{scope}\n{previous}\n{}", sha256_hex(lines.as_bytes())))
     }
 
     fn seal(&self, text: &str) -> String {
-        let mut key = hmac(
-            format!("AWS4{}", self.secret_key).as_bytes(),
-            &self.timestamp().as_bytes()[..8],
-        );
+        let mut key = hmac(format!("AWS4{}", self.secret_key).as_bytes(), &self.timestamp().as_bytes()[..8]);
         for part in [self.region.as_str(), "s3", "aws4_request"] {
             key = hmac(&key, part.as_bytes());
         }
@@ -97,21 +82,14 @@ pub(crate) fn sha256_hex(data: &[u8]) -> String {
 }
 
 fn sorted(headers: &[(String, String)]) -> Vec<(String, String)> {
-    let mut headers: Vec<_> = headers
-        .iter()
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
-        .collect();
+    let mut headers: Vec<_> = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
     headers.sort();
     headers
 }
 
 /// Without outer spaces, and inner ones made one: as values are signed.
 fn collapsed(value: &str) -> String {
-    value
-        .split(' ')
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
+    value.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn canonical_query(query: &str) -> String {
@@ -121,10 +99,7 @@ fn canonical_query(query: &str) -> String {
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         .collect();
     pairs.sort_unstable();
-    let pairs: Vec<String> = pairs
-        .into_iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
+    let pairs: Vec<String> = pairs.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
     pairs.join("&")
 }
 
@@ -138,11 +113,7 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     }
     let keyed = |pad: u8| -> Vec<u8> { padded.iter().map(|byte| byte ^ pad).collect() };
     let inner = Sha256::new().chain_update(keyed(0x36)).chain_update(message).finalize();
-    Sha256::new()
-        .chain_update(keyed(0x5c))
-        .chain_update(inner)
-        .finalize()
-        .to_vec()
+    Sha256::new().chain_update(keyed(0x5c)).chain_update(inner).finalize().to_vec()
 }
 
 /// Percent-encoding as S3 signs it: everything but unreserved characters; `/` stays where `keep_slash`.
@@ -182,8 +153,5 @@ fn signer_agrees_with_the_documented_example() {
         headers: &headers,
         payload_hash: &empty,
     });
-    assert_eq!(
-        signature,
-        "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
-    );
+    assert_eq!(signature, "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
 }
