@@ -13,7 +13,7 @@ use http::HeaderMap;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use s3s::dto::StreamingBlob;
-use s3s::{Body, S3Request, S3Result};
+use s3s::{Body, S3Result, TrailingHeaders};
 
 use crate::storage::types::ChecksumAlgorithm;
 use crate::storage::{BodyStream, ByteStream, StageOptions, Staged, Storage};
@@ -28,35 +28,34 @@ pub(super) const MAX_BODY_BYTES: u64 = 5 << 30;
 #[derive(Clone, Default)]
 struct Received(Arc<AtomicBool>);
 
-/// Receives the body of an upload and verifies everything that the request declares of it.
-pub(super) async fn stage<T: Sync>(
-    storage: &Storage,
-    req: &S3Request<T>,
-    body: Option<StreamingBlob>,
-    upload: Upload,
-) -> S3Result<Staged> {
-    let received = Received::default();
-    let options = StageOptions {
-        length: content_length(&req.headers),
-        checksums: upload.algorithms,
-        signed_sha256: signed_sha256(&req.headers),
-        max_length: MAX_BODY_BYTES,
-    };
-    let staged = storage.stage(incoming(body, received.clone()), options).await.map_err(from_storage)?;
-    if !received.0.load(Ordering::Acquire) {
-        tracing::error!("a staged body was not read to its end");
-        return Err(internal());
-    }
-    upload.declared.verify(&staged, req.trailing_headers.as_ref())?;
-    Ok(staged)
-}
-
-/// What is known of a body before it arrives.
-pub(super) struct Upload {
+/// A body on its way in.
+pub(super) struct Upload<'a> {
+    pub(super) headers: &'a HeaderMap,
+    /// Headers after the body.
+    pub(super) trailers: Option<&'a TrailingHeaders>,
+    pub(super) content: Option<StreamingBlob>,
     /// What the request says of the bytes.
     pub(super) declared: Declared,
     /// The checksums to compute, the declared one among them.
     pub(super) algorithms: Vec<ChecksumAlgorithm>,
+}
+
+/// Receives the body of an upload and verifies everything that the request declares of it.
+pub(super) async fn stage(storage: &Storage, upload: Upload<'_>) -> S3Result<Staged> {
+    let received = Received::default();
+    let options = StageOptions {
+        length: content_length(upload.headers),
+        checksums: upload.algorithms,
+        signed_sha256: signed_sha256(upload.headers),
+        max_length: MAX_BODY_BYTES,
+    };
+    let staged = storage.stage(incoming(upload.content, received.clone()), options).await.map_err(from_storage)?;
+    if !received.0.load(Ordering::Acquire) {
+        tracing::error!("a staged body was not read to its end");
+        return Err(internal());
+    }
+    upload.declared.verify(&staged, upload.trailers)?;
+    Ok(staged)
 }
 
 fn incoming(body: Option<StreamingBlob>, received: Received) -> BodyStream {

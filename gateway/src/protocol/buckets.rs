@@ -1,4 +1,4 @@
-//! ListBuckets, CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation.
+//! ListBuckets, CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, GetBucketVersioning.
 //!
 //! A gateway is in one region, the configured one. Creating a bucket that the caller already owns answers 409
 //! `BucketAlreadyOwnedByYou` in every region: AWS answers 200 in us-east-1 only, for the sake of old clients, and
@@ -114,6 +114,16 @@ pub(super) async fn location(
     gateway.storage.bucket(&names::bucket(&req.input.bucket)).await.map_err(from_storage)?;
     let region = (gateway.region != DEFAULT_REGION).then(|| BucketLocationConstraint::from(gateway.region.clone()));
     Ok(S3Response::new(GetBucketLocationOutput { location_constraint: region }))
+}
+
+/// GetBucketVersioning: an empty configuration says that versioning was never enabled.
+pub(super) async fn versioning(
+    gateway: &Gateway,
+    req: S3Request<GetBucketVersioningInput>,
+) -> Answer<GetBucketVersioningOutput> {
+    gateway.admit(&req)?;
+    gateway.storage.bucket(&names::bucket(&req.input.bucket)).await.map_err(from_storage)?;
+    Ok(S3Response::new(GetBucketVersioningOutput::default()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The S3 face of the gateway: s3s's operations in, the engine's out.
 //!
-//! s3s parses requests, verifies signatures and serialises answers; `notes` of what it leaves to us are the reasons for
-//! the modules beside this one. Each group of operations has its file, and this one is their table of contents. The
+//! s3s parses requests, verifies signatures and serialises answers; what it leaves to us is why the modules
+//! beside this one exist. Each group of operations has its file, and this one is their table of contents. The
 //! layer knows HTTP and S3 and no SQL: it turns headers into the engine's vocabulary once, and decides nothing that
 //! depends on what is stored unless the engine has told it (a read) or decides it in its publishing statement (a write).
 //!
@@ -86,6 +86,12 @@ impl S3 for Gateway {
     }
     async fn get_bucket_location(&self, req: S3Request<GetBucketLocationInput>) -> Answer<GetBucketLocationOutput> {
         buckets::location(self, req).await
+    }
+    async fn get_bucket_versioning(
+        &self,
+        req: S3Request<GetBucketVersioningInput>,
+    ) -> Answer<GetBucketVersioningOutput> {
+        buckets::versioning(self, req).await
     }
 
     async fn get_object(&self, req: S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {

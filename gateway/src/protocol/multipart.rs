@@ -94,13 +94,18 @@ pub(super) async fn upload_part(gateway: &Gateway, mut req: S3Request<UploadPart
     let upload = gateway.storage.upload(&bucket, &key, id).await.map_err(from_storage)?;
     let algorithms = part_algorithms(upload.checksum.map(|(algorithm, _)| algorithm), declared.algorithm())?;
 
-    let content = req.input.body.take();
     let answered = declared.algorithm().or(algorithms.first().copied());
-    let incoming = Upload { declared, algorithms: algorithms.clone() };
-    let staged = body::stage(&gateway.storage, &req, content, incoming).await?;
+    let incoming = Upload {
+        headers: &req.headers,
+        trailers: req.trailing_headers.as_ref(),
+        content: req.input.body.take(),
+        declared,
+        algorithms: algorithms.clone(),
+    };
+    let staged = body::stage(&gateway.storage, incoming).await?;
 
-    let texts = answered.and_then(|algorithm| checksums::full_object(&staged, algorithm));
-    let texts = ChecksumTexts::new(texts.as_ref(), None);
+    let answered = answered.and_then(|algorithm| checksums::full_object(&staged, algorithm));
+    let texts = ChecksumTexts::new(answered.as_ref(), None);
     let stored = algorithms.first().and_then(|algorithm| checksums::full_object(&staged, *algorithm));
     let part = PublishPart { bucket, key, upload: id, number, checksum: stored };
     let published = gateway.storage.publish_part(staged, part).await.map_err(from_storage)?;

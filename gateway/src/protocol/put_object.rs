@@ -23,9 +23,14 @@ pub(super) async fn put(gateway: &Gateway, mut req: S3Request<PutObjectInput>) -
     let declared = Declared::from_headers(&req.headers)?;
     let algorithm = declared.algorithm().unwrap_or(DEFAULT_ALGORITHM);
 
-    let content = req.input.body.take();
-    let upload = Upload { declared, algorithms: vec![algorithm] };
-    let staged = body::stage(&gateway.storage, &req, content, upload).await?;
+    let upload = Upload {
+        headers: &req.headers,
+        trailers: req.trailing_headers.as_ref(),
+        content: req.input.body.take(),
+        declared,
+        algorithms: vec![algorithm],
+    };
+    let staged = body::stage(&gateway.storage, upload).await?;
 
     let checksum = checksums::full_object(&staged, algorithm);
     let texts = ChecksumTexts::new(checksum.as_ref(), None);

@@ -46,7 +46,6 @@ const UNSUPPORTED: &[&str] = &[
     "session",
     "tagging",
     "torrent",
-    "versioning",
     "versions",
     "website",
 ];
@@ -77,6 +76,8 @@ fn supported(key: &str) -> Option<(Level, &'static [Method])> {
     match key {
         "delete" => Some((Level::Bucket, &[Method::POST])),
         "location" => Some((Level::Bucket, &[Method::GET])),
+        // That versioning was never enabled is the truth; enabling it is 501 below.
+        "versioning" => Some((Level::Bucket, &[Method::GET, Method::PUT])),
         "attributes" => Some((Level::Object, &[Method::GET])),
         "uploadId" => Some((Level::Object, &[Method::GET, Method::PUT, Method::POST, Method::DELETE])),
         _ => None,
@@ -106,6 +107,7 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
         (&Method::POST, _) if is_form(headers) => Err(not_implemented("POST object by form".to_owned())),
         (&Method::POST, Level::Bucket) if !has("delete") => Err(method_not_allowed()),
         (&Method::POST, Level::Object) if !has("uploads") && !has("uploadId") => Err(method_not_allowed()),
+        (&Method::PUT, Level::Bucket) if has("versioning") => Err(not_implemented("?versioning".to_owned())),
         (&Method::PUT, Level::Object) if has("uploadId") != has("partNumber") => {
             Err(s3_error!(InvalidArgument, "uploadId and partNumber must be given together"))
         }
@@ -182,6 +184,8 @@ mod tests {
         }
         assert_eq!(code(Method::DELETE, "/b", "%61cl="), "NotImplemented");
         assert_eq!(code(Method::DELETE, "/b/k", "uploads"), "MethodNotAllowed");
+        assert_eq!(code(Method::PUT, "/b", "versioning"), "NotImplemented");
+        assert_eq!(code(Method::DELETE, "/b", "versioning"), "MethodNotAllowed");
         assert_eq!(code(Method::PUT, "/b/k", "delete"), "MethodNotAllowed");
         assert_eq!(code(Method::PUT, "/b/k", "uploadId=x"), "InvalidArgument");
         assert_eq!(code(Method::PUT, "/b/k", "partNumber=1"), "InvalidArgument");
