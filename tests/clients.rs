@@ -33,6 +33,11 @@ fn find(program: &str, mend: &str) -> Option<PathBuf> {
 /// Runs a client to its end and returns what it wrote to stdout.
 async fn client(stage: &Stage, program: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(program);
+    for (name, _) in std::env::vars() {
+        if name.starts_with("AWS_") || name.starts_with("RCLONE_") || name.to_lowercase().ends_with("_proxy") {
+            command.env_remove(name);
+        }
+    }
     command
         .args(arguments)
         .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)

@@ -1,6 +1,7 @@
 //! Crashes: of the gateway, of a backend, of the whole server. What was acknowledged is there; nothing else is.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::harness::cluster::Cluster;
 use crate::harness::inspect::{assert_consistent, until_reclaimed};
@@ -22,11 +23,14 @@ fn body_of(key: &str) -> Vec<u8> {
     bytes(number, [100, 3000, 100_000, 400_000][usize::try_from(number % 4).unwrap()])
 }
 
-/// Puts objects one after the other, until one fails, and returns the keys that were acknowledged.
-async fn put_until_failure(endpoint: String, name: String) -> Vec<String> {
+/// Puts objects one after the other, until one fails or it is told to stop, and returns the keys that were acknowledged.
+async fn put_until_failure(endpoint: String, name: String, stop: Arc<AtomicBool>) -> Vec<String> {
     let mut acknowledged = Vec::new();
     let s3 = client::sdk(&endpoint);
     for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let key = format!("{name}-{number}");
         let put = s3.put_object().bucket("bucket").key(&key).body(client::body(&body_of(&key)));
         if put.send().await.is_err() {
@@ -43,13 +47,15 @@ async fn write_until<F: Future<Output = ()>>(
     database: &Database,
     crash: impl FnOnce() -> F,
 ) -> Vec<String> {
-    let writers: Vec<_> =
-        (0..4).map(|name| tokio::spawn(put_until_failure(endpoint.to_owned(), name.to_string()))).collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    let write = |name: u32| put_until_failure(endpoint.to_owned(), name.to_string(), Arc::clone(&stop));
+    let writers: Vec<_> = (0..4).map(|name| tokio::spawn(write(name))).collect();
     eventually("some objects are stored", || async {
         database.count("SELECT count(*) FROM lobgate.object").await >= 20
     })
     .await;
     crash().await;
+    stop.store(true, Ordering::Relaxed);
     let mut acknowledged = Vec::new();
     for writer in writers {
         acknowledged.extend(writer.await.expect("the writer"));
@@ -140,16 +146,19 @@ async fn a_server_killed_at_full_load_recovers_everything_acknowledged() {
     let gateway = Gateway::start(&database.url(), SETTINGS).await;
     let s3 = client::sdk(&gateway.endpoint);
     s3.create_bucket().bucket("bucket").send().await.expect("a bucket");
-    let killed = Arc::clone(&cluster);
-    let acknowledged = write_until(&gateway.endpoint, &database, || async move {
+    // The server is back while writers still ask what became of their last object.
+    let endpoint = &gateway.endpoint;
+    let acknowledged = write_until(endpoint, &database, || async {
+        let killed = Arc::clone(&cluster);
         tokio::task::spawn_blocking(move || killed.kill_9()).await.expect("kill the server");
-    })
-    .await;
-    let down = RawRequest::new(&gateway.endpoint, "GET", &path("0-0")).send().await;
-    assert!(matches!(down.status, 500 | 503), "{} {}", down.status, down.text());
-    tokio::task::spawn_blocking(move || cluster.restart()).await.expect("restart the server");
-    eventually("the gateway finds the server again", || async {
-        RawRequest::new(&gateway.endpoint, "GET", "/bucket").send().await.status == 200
+        let down = RawRequest::new(endpoint, "GET", &path("0-0")).send().await;
+        assert_eq!(down.status, 503, "{}", down.text());
+        let restarted = Arc::clone(&cluster);
+        tokio::task::spawn_blocking(move || restarted.restart()).await.expect("restart the server");
+        eventually("the gateway finds the server again", || async {
+            RawRequest::new(endpoint, "GET", &path("0-0")).send().await.status == 200
+        })
+        .await;
     })
     .await;
     assert_all_there(&gateway.endpoint, &acknowledged).await;

@@ -60,8 +60,6 @@ async fn an_error_is_xml_with_code_message_resource_and_the_ids_of_its_headers()
         assert_eq!(reply.xml("RequestId").as_deref(), reply.header("x-amz-request-id"), "{code}");
         assert_eq!(reply.xml("HostId").as_deref(), reply.header("x-amz-id-2"), "{code}");
     }
-    let missing = stage.request("GET", &path("none")).send().await;
-    assert_eq!(missing.xml("Key").as_deref(), Some("none"), "NoSuchKey names the key");
 }
 
 #[tokio::test]

@@ -121,7 +121,7 @@ async fn completion_names_existing_parts_in_ascending_order_that_are_large_enoug
         (vec![part(1), part(2)], "EntityTooSmall"),
         (vec![part(2), part(1)], "InvalidPartOrder"),
         (vec![part(1), part(1)], "InvalidPartOrder"),
-        (vec![part(1), part(9)], "InvalidPart"),
+        (vec![part(9)], "InvalidPart"),
         (vec![(1, md5_hex(b"other"))], "InvalidPart"),
         (vec![], "MalformedXML"),
     ];

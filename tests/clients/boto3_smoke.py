@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 
 
 def main():
-    config = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1})
+    config = Config(signature_version="s3v4", s3={"addressing_style": "path"}, retries={"max_attempts": 1})
     s3 = boto3.client("s3", endpoint_url=sys.argv[1], config=config)
     s3.create_bucket(Bucket=BUCKET)
     assert BUCKET in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]

@@ -3,6 +3,7 @@
 //! What it writes to stdout and stderr is kept, and a panic in it fails the test that started it.
 
 use std::io::{BufRead as _, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -37,14 +38,36 @@ impl Gateway {
 
     /// Starts a gateway without waiting; see [`Gateway::ready`].
     pub(crate) fn spawn(database_url: &str, settings: &[(&str, &str)]) -> Self {
-        let mut process = lobgate(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
-            .args(["--database-url", database_url])
-            .envs(settings.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("start lobgate serve");
+        let mut command = serve();
+        command.args(["--database-url", database_url]).envs(settings.iter().copied());
+        Self::run(command)
+    }
+
+    /// Starts a gateway on a private database in `data` and waits until it serves.
+    pub(crate) async fn start_embedded(data: &Path) -> Self {
+        let mut gateway = Self::spawn_embedded(data);
+        gateway.ready().await;
+        gateway
+    }
+
+    /// The same without waiting.
+    pub(crate) fn spawn_embedded(data: &Path) -> Self {
+        let mut command = serve();
+        command.arg("--data-dir").arg(data);
+        Self::run(command)
+    }
+
+    /// The same without root keys in the environment.
+    pub(crate) fn spawn_embedded_without_keys(data: &Path) -> Self {
+        let mut command = serve();
+        command.env_remove("LOBGATE_ROOT_ACCESS_KEY").env_remove("LOBGATE_ROOT_SECRET_KEY");
+        command.arg("--data-dir").arg(data);
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().expect("start lobgate serve");
         undertaker::kill_at_end(process.id());
         let log = Arc::new(Mutex::new(Vec::new()));
         collect(process.stdout.take().expect("a piped stdout"), &log);
@@ -133,6 +156,10 @@ impl Drop for Gateway {
             assert!(!log.contains("panicked at"), "the gateway panicked:\n{log}");
         }
     }
+}
+
+fn serve() -> Command {
+    lobgate(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
 }
 
 /// The binary, with the tests' credentials and none of the caller's own settings.

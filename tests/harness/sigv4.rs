@@ -28,7 +28,7 @@ impl Signer {
     pub(crate) fn sign(&self, request: &Canonical<'_>) -> String {
         let headers = sorted(request.headers);
         let canonical_headers: String =
-            headers.iter().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
+            headers.iter().map(|(name, value)| format!("{name}:{}\n", collapsed(value))).collect();
         let canonical = format!(
             "{}\n{}\n{}\n{canonical_headers}\n{}\n{}",
             request.method,
@@ -85,6 +85,11 @@ fn sorted(headers: &[(String, String)]) -> Vec<(String, String)> {
     let mut headers: Vec<_> = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
     headers.sort();
     headers
+}
+
+/// Without outer spaces, and inner ones made one: as values are signed.
+fn collapsed(value: &str) -> String {
+    value.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn canonical_query(query: &str) -> String {
