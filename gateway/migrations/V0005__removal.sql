@@ -9,7 +9,8 @@ CREATE TABLE lobgate.instance (
     version    text NOT NULL
 );
 
--- One round of the reaper: destroys at most p_batch contents that nothing refers to and no reader can have located.
+-- One round of the reaper: destroys at most p_batch contents, and of large objects about p_max_pages pages, that nothing
+-- refers to and no reader can have located. (One large object is destroyed whole, whatever its size.)
 -- Returns NULL where another reaper is at work.
 --   seen     entries of removed that were settled, so that a caller knows whether to go on at once
 --   reaped   contents destroyed;  bytes: their size;  pages: pages of large objects freed
@@ -22,7 +23,7 @@ CREATE TABLE lobgate.instance (
 -- A transaction that begins to share the content needs FOR KEY SHARE on its row (the foreign key): it comes before
 -- the row lock, and (a) sees it; or it waits, finds the row gone, fails with 23503, and locates again.
 -- A composite's parts enter removed when the composite goes, by the trigger on content_part, and so wait another round.
-CREATE FUNCTION lobgate.reap(p_batch integer, p_lease interval)
+CREATE FUNCTION lobgate.reap(p_batch integer, p_max_pages bigint, p_lease interval)
 RETURNS TABLE (seen bigint, reaped bigint, bytes bigint, pages bigint)
 LANGUAGE plpgsql
 AS $$
@@ -38,9 +39,14 @@ BEGIN
     DELETE FROM lobgate.instance i WHERE i.heartbeat < clock_timestamp() - p_lease;
 
     SELECT array_agg(e.id), array_agg(DISTINCT e.content_id) INTO v_entries, v_candidates
-    FROM (SELECT r.id, r.content_id FROM lobgate.removed r
-          WHERE NOT EXISTS (SELECT 1 FROM lobgate.instance i WHERE NOT pg_visible_in_snapshot(r.xid, i.snapshot))
-          ORDER BY r.id LIMIT p_batch) e;
+    FROM (SELECT r.id, r.content_id,
+                 sum(CASE WHEN c.loid IS NULL THEN 0 ELSE (c.size + 2047) / 2048 END) OVER (ORDER BY r.id) AS pages,
+                 row_number() OVER (ORDER BY r.id) AS nth
+          FROM (SELECT w.id, w.content_id FROM lobgate.removed w
+                WHERE NOT EXISTS (SELECT 1 FROM lobgate.instance i WHERE NOT pg_visible_in_snapshot(w.xid, i.snapshot))
+                ORDER BY w.id LIMIT p_batch) r
+          LEFT JOIN lobgate.content c ON c.id = r.content_id) e
+    WHERE e.pages <= p_max_pages OR e.nth = 1;
     seen := coalesce(cardinality(v_entries), 0);
     reaped := 0; bytes := 0; pages := 0;
     IF seen = 0 THEN

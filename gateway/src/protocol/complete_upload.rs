@@ -190,7 +190,7 @@ mod tests {
     fn upload(checksum: Option<(Algorithm, Kind)>) -> Upload {
         Upload {
             id: crate::storage::types::UploadId(uuid::Uuid::nil()),
-            key: names::key("k").expect("key"),
+            key: "k".to_owned(),
             attributes: crate::storage::types::Attributes::default(),
             checksum,
             initiated_at: time::OffsetDateTime::UNIX_EPOCH,

@@ -14,6 +14,9 @@ use crate::db::Lane;
 pub use super::index::inventory::{ReferringColumn, ScannedContent, Unclaimed};
 pub use super::index::removal::{Reaped, RemovalStatus};
 
+/// Pages of large objects destroyed by one transaction of the reaper (128 MiB): unlinking takes time by the page.
+const REAPED_PAGES: u64 = 64 << 10;
+
 /// What checking a content's bytes showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentCheck {
@@ -37,12 +40,13 @@ impl Storage {
         Ok(inventory::ping(&self.db).await?)
     }
 
-    /// One round of the reaper, of at most `batch` contents; `None` where another is at work.
+    /// One round of the reaper, of at most `batch` contents and about [`REAPED_PAGES`] pages; `None` where another is at
+    /// work.
     ///
     /// # Errors
     /// Those of the database.
     pub async fn reap(&self, batch: u32, lease: Duration) -> Result<Option<Reaped>> {
-        Ok(removal::reap(&self.db, batch, lease).await?)
+        Ok(removal::reap(&self.db, batch, REAPED_PAGES, lease).await?)
     }
 
     /// Aborts uploads that saw no part for `age`, at most `batch` of them. Returns how many.

@@ -4,15 +4,20 @@ use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
-use super::{integer, size_of};
-use crate::db::{Db, DbError, Statement};
+use super::{bigint, integer, size_of};
+use crate::db::{Db, DbError, Lane, Statement};
 
 static REAP: Statement = Statement {
     name: "reap",
     sql: "-- reap
-SELECT seen, reaped, bytes, pages FROM lobgate.reap($1 /* batch */, make_interval(secs => $2) /* lease */)",
-    types: &[Type::INT4, Type::FLOAT8],
+SELECT seen, reaped, bytes, pages
+FROM lobgate.reap($1 /* batch */, $2 /* max_pages */, make_interval(secs => $3) /* lease */)",
+    types: &[Type::INT4, Type::INT8, Type::FLOAT8],
 };
+
+// A large object of terabytes takes its time to destroy.
+static NO_TIMEOUT: Statement =
+    Statement { name: "no_timeout", sql: "-- no_timeout\nSET LOCAL statement_timeout = 0", types: &[] };
 
 static EXPIRE_UPLOADS: Statement = Statement {
     name: "expire_uploads",
@@ -62,8 +67,11 @@ pub struct RemovalStatus {
 }
 
 /// One round of the reaper; `None` where another one is at work.
-pub(crate) async fn reap(db: &Db, batch: u32, lease: Duration) -> Result<Option<Reaped>, DbError> {
-    let rows = db.write(&REAP, &[&integer(batch), &lease.as_secs_f64()]).await?;
+pub(crate) async fn reap(db: &Db, batch: u32, max_pages: u64, lease: Duration) -> Result<Option<Reaped>, DbError> {
+    let tx = db.begin("reap", Lane::Writer).await?;
+    tx.run(&NO_TIMEOUT, &[]).await?;
+    let rows = tx.run(&REAP, &[&integer(batch), &bigint(max_pages), &lease.as_secs_f64()]).await?;
+    tx.commit().await?;
     Ok(rows.first().map(|row| Reaped {
         seen: size_of(row, "seen"),
         contents: size_of(row, "reaped"),
