@@ -4,7 +4,9 @@
 
 use clap::Subcommand;
 
-use crate::config::{Config, format_size};
+use indicatif::HumanBytes;
+
+use crate::config::Config;
 use crate::startup::Schema;
 use crate::storage::maintenance::RemovalStatus;
 
@@ -54,12 +56,12 @@ async fn reclaim(workplace: &Workplace, config: &Config) -> anyhow::Result<()> {
         }
     }
     output::line(&format!("aborted uploads:    {aborted}"))?;
-    output::line(&format!("contents destroyed: {contents} ({})", format_size(bytes)))?;
+    output::line(&format!("contents destroyed: {contents} ({})", HumanBytes(bytes)))?;
     tell(&storage.removal_status().await?)
 }
 
 fn tell(status: &RemovalStatus) -> anyhow::Result<()> {
-    output::line(&format!("contents waiting:   {} ({})", status.contents, format_size(status.bytes)))?;
+    output::line(&format!("contents waiting:   {} ({})", status.contents, HumanBytes(status.bytes)))?;
     output::line(&format!("oldest entry:       {:.0} s", status.oldest_seconds))?;
     output::line(&format!("running instances:  {}", status.instances))?;
     Ok(())

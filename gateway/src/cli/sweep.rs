@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use crate::config::{Config, format_size};
+use indicatif::HumanBytes;
+
+use crate::config::Config;
 use crate::gc::sweep::{self, SweepReport};
 use crate::startup::Schema;
 
@@ -68,11 +70,7 @@ async fn report(workplace: &Workplace, path: &Path) -> anyhow::Result<Outcome> {
 fn tell(report: &SweepReport, path: &Path) -> anyhow::Result<()> {
     let bytes = report.orphans.iter().filter_map(|o| o.size).sum();
     let purgeable = report.orphans.iter().filter(|o| o.purgeable).count();
-    output::line(&format!(
-        "orphans: {} ({}), {purgeable} of them purgeable",
-        report.orphans.len(),
-        format_size(bytes)
-    ))?;
+    output::line(&format!("orphans: {} ({}), {purgeable} of them purgeable", report.orphans.len(), HumanBytes(bytes)))?;
     if !report.referred_elsewhere.is_empty() {
         output::line(&format!("left alone, other tables refer to them: {}", report.referred_elsewhere.len()))?;
     }

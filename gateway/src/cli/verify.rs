@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use crate::config::{Config, format_size};
+use indicatif::HumanBytes;
+
+use crate::config::Config;
 use crate::gc::verify::{self, VerifyReport};
 use crate::startup::Schema;
 
@@ -48,7 +50,7 @@ async fn examine(workplace: &Workplace, path: Option<PathBuf>) -> anyhow::Result
 }
 
 fn tell(report: &VerifyReport) -> anyhow::Result<()> {
-    output::line(&format!("contents read: {} ({})", report.contents, format_size(report.bytes)))?;
+    output::line(&format!("contents read: {} ({})", report.contents, HumanBytes(report.bytes)))?;
     if report.gone > 0 {
         output::line(&format!("removed meanwhile: {}", report.gone))?;
     }

@@ -14,7 +14,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -31,7 +31,7 @@ pub enum ConnectError {
     #[error("the connection pool cannot be built: {0}")]
     Pool(String),
     /// The server did not answer, or refused us.
-    #[error("{0}")]
+    #[error("cannot connect to the database at {0}: start it, or mend database_url")]
     Server(String),
 }
 
@@ -109,16 +109,28 @@ impl Target {
     pub async fn connect(&self, timeout: Duration) -> Result<Client, ConnectError> {
         let mut config = self.config();
         config.connect_timeout(timeout);
-        let (client, connection) = config
-            .connect(self.tls()?)
-            .await
-            .map_err(|e| ConnectError::Server(super::DbError::from_driver(e).to_string()))?;
+        let (client, connection) =
+            config.connect(self.tls()?).await.map_err(|e| ConnectError::Server(self.refused(e)))?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "connection outside the pools ended");
             }
         });
         Ok(client)
+    }
+
+    /// Where we knocked, and what was said.
+    fn refused(&self, error: tokio_postgres::Error) -> String {
+        let ports = self.config.get_ports();
+        let place = |(i, host): (usize, &Host)| {
+            let port = ports.get(i).or(ports.last()).copied().unwrap_or(5432);
+            match host {
+                Host::Tcp(name) => format!("{name}:{port}"),
+                Host::Unix(directory) => format!("{} (port {port})", directory.display()),
+            }
+        };
+        let places: Vec<_> = self.config.get_hosts().iter().enumerate().map(place).collect();
+        format!("{} ({})", places.join(", "), super::DbError::from_driver(error))
     }
 
     pub(super) fn tls(&self) -> Result<MakeRustlsConnect, ConnectError> {

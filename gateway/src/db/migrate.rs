@@ -75,7 +75,7 @@ pub async fn migrate(client: &mut Client) -> Result<Vec<String>, MigrateError> {
 /// What is applied and what is pending; changes nothing.
 ///
 /// # Errors
-/// [`MigrateError::Database`].
+/// [`MigrateError::Newer`], [`MigrateError::Database`].
 pub async fn migration_state(client: &mut Client) -> Result<MigrationState, MigrateError> {
     let exists = client
         .simple_query(&format!("SELECT 1 WHERE to_regclass('{HISTORY_TABLE}') IS NOT NULL"))
@@ -88,6 +88,10 @@ pub async fn migration_state(client: &mut Client) -> Result<MigrationState, Migr
     } else {
         Vec::new()
     };
+    let known = newest_known();
+    if let Some(newer) = applied.iter().find(|m| i64::from(m.version()) > known) {
+        return Err(MigrateError::Newer { found: i64::from(newer.version()), known });
+    }
     let newest = applied.iter().map(|m| i64::from(m.version())).max().unwrap_or(0);
     let pending =
         runner().get_migrations().iter().filter(|m| i64::from(m.version()) > newest).map(ToString::to_string).collect();
@@ -100,12 +104,13 @@ fn runner() -> Runner {
     runner
 }
 
+fn newest_known() -> i64 {
+    runner().get_migrations().iter().map(|m| i64::from(m.version())).max().unwrap_or(0)
+}
+
 fn explain(kind: &Kind) -> MigrateError {
     match kind {
-        Kind::MissingVersion(m) => MigrateError::Newer {
-            found: i64::from(m.version()),
-            known: runner().get_migrations().iter().map(|m| i64::from(m.version())).max().unwrap_or(0),
-        },
+        Kind::MissingVersion(m) => MigrateError::Newer { found: i64::from(m.version()), known: newest_known() },
         Kind::DivergentVersion(m, _) => MigrateError::Divergent(m.to_string()),
         Kind::Connection(what, e) => match e.downcast_ref::<tokio_postgres::Error>() {
             Some(e) => database(e),

@@ -120,8 +120,15 @@ impl Db {
     /// # Errors
     /// [`DbError`] where no connection can be had or BEGIN fails.
     pub async fn begin(&self, name: &'static str, lane: Lane) -> Result<Tx, DbError> {
-        let client = self.connection(lane).await?;
-        Tx::begin(client, self.clone(), name).await
+        let mut attempt = 1;
+        loop {
+            let client = self.connection(lane).await?;
+            match Tx::begin(client, self.clone(), name).await {
+                Err(e) if e.is_transient() && attempt < MAX_ATTEMPTS => pause(&e, name, attempt).await,
+                outcome => return outcome,
+            }
+            attempt += 1;
+        }
     }
 
     /// Runs a command that cannot run in a transaction block and may take long (VACUUM), on a writer connection.

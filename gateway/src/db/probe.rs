@@ -44,7 +44,7 @@ pub enum Pooler {
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// No connection.
-    #[error("cannot connect to the database: {0}")]
+    #[error(transparent)]
     Connect(#[from] ConnectError),
     /// A query of the probe failed.
     #[error("the database refused a question of the start-up probe: {0}")]

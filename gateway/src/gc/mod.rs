@@ -23,6 +23,8 @@ use pace::Pace;
 /// reads the index of all large objects.
 const VACUUM_PAGES: u64 = 64 << 10;
 const VACUUM_INTERVAL: Duration = Duration::from_secs(60);
+/// Pause before a renewal that failed is tried again: reads stop when the lease runs out, and wait for it.
+const RENEWAL_RETRY: Duration = Duration::from_millis(250);
 /// Time between two looks for abandoned uploads, in rounds of the reaper.
 const EXPIRY_ROUNDS: u32 = 30;
 /// Uploads expired at once.
@@ -47,8 +49,8 @@ pub fn start(storage: &Storage, lease: Lease, options: GcOptions, tasks: &TaskTr
     tasks.spawn(Collector { storage: storage.clone(), options, vacuum: Vacuum::default() }.run(shutdown.clone()));
 }
 
-/// Renews a lease until told to stop. A renewal that fails is tried again at the next interval; reads stop by themselves
-/// when the lease has run out.
+/// Renews a lease until told to stop. A renewal that fails is tried again soon; reads stop by themselves when the lease
+/// has run out.
 pub async fn keep_lease(lease: Lease, interval: Duration, shutdown: CancellationToken) {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -57,8 +59,12 @@ pub async fn keep_lease(lease: Lease, interval: Duration, shutdown: Cancellation
             () = shutdown.cancelled() => break,
             _ = ticks.tick() => {}
         }
-        if let Err(error) = lease.renew().await {
+        while let Err(error) = lease.renew().await {
             tracing::warn!(%error, "the lease could not be renewed");
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(interval.min(RENEWAL_RETRY)) => {}
+            }
         }
     }
 }

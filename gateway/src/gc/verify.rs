@@ -60,21 +60,31 @@ pub async fn verify(storage: &Storage, progress: &dyn Progress) -> anyhow::Resul
             })
             .buffer_unordered(READERS);
         while let Some((scanned, outcome)) = checks.next().await {
-            record(&mut report, &scanned, outcome?);
+            record(storage, &mut report, &scanned, outcome?).await?;
         }
     }
 }
 
-fn record(report: &mut VerifyReport, scanned: &ScannedContent, outcome: ContentCheck) {
+async fn record(
+    storage: &Storage,
+    report: &mut VerifyReport,
+    scanned: &ScannedContent,
+    outcome: ContentCheck,
+) -> anyhow::Result<()> {
     match outcome {
         ContentCheck::Gone => report.gone += 1,
-        ContentCheck::Damaged(how) => report.findings.push(format!("content {} is damaged: {how}", scanned.id)),
+        ContentCheck::Damaged(how) => {
+            let objects = storage.objects_of(scanned.id).await?;
+            let of = if objects.is_empty() { "no object".to_owned() } else { objects.join(", ") };
+            report.findings.push(format!("content {} of {of} is damaged: {how}", scanned.id));
+        }
         ContentCheck::Sound => {}
     }
     report.contents += 1;
     if scanned.md5.is_some() {
         report.bytes += scanned.size;
     }
+    Ok(())
 }
 
 /// Large objects without a row are no damage, but somebody should know: `sweep` tells which.

@@ -33,7 +33,7 @@ pub(super) async fn complete(
         .transpose()
         .map_err(|_| s3_error!(InvalidRequest, "Value for x-amz-mp-object-size header is less than zero"))?;
 
-    let upload = gateway.storage.upload(&bucket, &key, id).await.map_err(from_storage)?;
+    let upload = gateway.storage.completable_upload(&bucket, &key, id).await.map_err(from_storage)?;
     check_kind(&upload, input.checksum_type.as_ref())?;
     let complete = CompleteUpload {
         bucket,

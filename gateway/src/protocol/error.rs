@@ -47,7 +47,13 @@ pub(super) fn from_storage(error: StorageError) -> S3Error {
         ErrorKind::IncompleteBody => incomplete_body(),
         ErrorKind::Body => from_body(error),
         ErrorKind::ChecksumMismatch => {
-            s3_error!(BadDigest, "The checksum or size you specified did not match what we calculated.")
+            s3_error!(BadDigest, "The checksum you specified did not match what we calculated.")
+        }
+        ErrorKind::SizeMismatch => {
+            s3_error!(
+                InvalidRequest,
+                "The provided 'x-amz-mp-object-size' header value does not match what was computed"
+            )
         }
         ErrorKind::BodyTimeout => request_timeout(),
         ErrorKind::Busy => slow_down(),

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
+use s3s::dto::CopySource;
 use s3s::service::S3Service;
 use s3s::{Body, HttpResponse, S3Error, S3Result, s3_error};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -21,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::auth::OperationSlot;
 use crate::protocol::{error, names};
 
-use super::error_body;
+use super::error_body::{self, Asked, Named};
 use super::host::Hosts;
 use super::request_body::RequestBody;
 use super::request_id::RequestId;
@@ -47,6 +48,8 @@ struct Envelope {
     id: RequestId,
     method: Method,
     path: String,
+    named: Named,
+    presigned: bool,
     operation: OperationSlot,
     started: Instant,
 }
@@ -63,12 +66,14 @@ impl Edge {
             id: RequestId::new(),
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
+            named: Named::of(request.uri().path(), self.0.hosts.bucket(host_of(&request)).as_deref()),
+            presigned: request.uri().query().is_some_and(|q| q.contains("X-Amz-Signature=")),
             operation: OperationSlot::default(),
             started: Instant::now(),
         };
         let expects_continue = request.headers().contains_key(header::EXPECT);
         let (mut parts, incoming) = request.into_parts();
-        let body = RequestBody::new(incoming, self.0.body_idle_timeout);
+        let body = RequestBody::new(incoming, &parts.headers, self.0.body_idle_timeout);
 
         let permit = Arc::clone(&self.0.places).try_acquire_owned().ok();
         let answer = match self.check(&parts, permit.as_ref()) {
@@ -96,9 +101,9 @@ impl Edge {
                 "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
             ));
         }
-        let host = parts.headers.get(header::HOST).and_then(|v| v.to_str().ok());
-        let host = host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default();
+        let host = host_in(&parts.headers, &parts.uri);
         let level = Level::of(parts.uri.path(), self.0.hosts.bucket(host).is_some());
+        check_copy_source(&parts.method, &parts.headers)?;
         sub_resources::check(&parts.method, level, parts.uri.query(), &parts.headers)
     }
 
@@ -109,6 +114,28 @@ impl Edge {
             Err(_) => tracing::error!("an operation panics"),
         }
         error::internal().to_http_response().unwrap_or_else(|_: S3Error| bare_internal_error())
+    }
+}
+
+fn host_of(request: &Request<Incoming>) -> &str {
+    host_in(request.headers(), request.uri())
+}
+
+/// The host that a request is for: of HTTP/1's header, or of HTTP/2's authority.
+fn host_in<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> &'a str {
+    let host = headers.get(header::HOST).and_then(|v| v.to_str().ok());
+    host.or_else(|| uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default()
+}
+
+/// s3s calls a source that it cannot parse an invalid request; to S3 it is an invalid argument.
+fn check_copy_source(method: &Method, headers: &HeaderMap) -> S3Result<()> {
+    let Some(source) = headers.get("x-amz-copy-source").filter(|_| *method == Method::PUT) else { return Ok(()) };
+    match source.to_str().ok().map(CopySource::parse) {
+        Some(Ok(_)) => Ok(()),
+        _ => Err(s3_error!(
+            InvalidArgument,
+            "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"
+        )),
     }
 }
 
@@ -156,7 +183,7 @@ fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelop
     // Documents of s3s are in memory; an object's content never is, whatever its type.
     let Some(document) = body.bytes().filter(|_| is_document) else { return body };
     let rewritten = if is_error {
-        error_body::complete(&document, &envelope.path, &envelope.id)
+        error_body::complete(&document, &Asked::of(envelope))
     } else {
         match names::resolve_marks(&document) {
             Some(resolved) => resolved,
@@ -165,6 +192,12 @@ fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelop
     };
     parts.headers.remove(header::CONTENT_LENGTH);
     Body::from(rewritten)
+}
+
+impl<'a> Asked<'a> {
+    fn of(envelope: &'a Envelope) -> Self {
+        Self { resource: &envelope.path, named: &envelope.named, presigned: envelope.presigned, id: &envelope.id }
+    }
 }
 
 impl hyper::service::Service<Request<Incoming>> for Edge {
@@ -187,6 +220,8 @@ mod tests {
             id: RequestId::new(),
             method,
             path: "/bucket/key".to_owned(),
+            named: Named::of("/bucket/key", None),
+            presigned: false,
             operation: OperationSlot::default(),
             started: Instant::now(),
         }

@@ -1,8 +1,8 @@
 //! S3's error document, completed.
 //!
-//! s3s writes `Code` and `Message`. S3 also says which resource was asked for and under which ids the request is known;
-//! these elements are put in before the closing tag, so that nothing of what s3s wrote is parsed. Where s3s's own refusals
-//! quote AWS's documentation instead of S3's sentence, the sentence is put in its place.
+//! s3s writes `Code` and `Message`. S3 also says which bucket or key is missing, which resource was asked for and under
+//! which ids the request is known; these elements are put in before the closing tag, so that nothing of what s3s wrote is
+//! parsed. Where s3s's own refusals quote AWS's documentation instead of S3's sentence, the sentence is put in its place.
 
 use s3s::S3ErrorCode;
 
@@ -23,16 +23,71 @@ const SENTENCES: [(S3ErrorCode, &str); 2] = [
     ),
 ];
 
-/// Adds `Resource`, `RequestId` and `HostId`; a document of another kind stays as it is.
-pub(super) fn complete(document: &[u8], resource: &str, id: &RequestId) -> Vec<u8> {
+/// The bucket and the key that a request names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Named {
+    bucket: Option<String>,
+    key: Option<String>,
+}
+
+impl Named {
+    /// Of a path, below the bucket in the host if there is one.
+    pub(super) fn of(path: &str, bucket_in_host: Option<&str>) -> Self {
+        let decoded = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
+        let path = decoded.strip_prefix('/').unwrap_or(&decoded);
+        let (bucket, key) = match bucket_in_host {
+            Some(bucket) => (bucket, path),
+            None => path.split_once('/').unwrap_or((path, "")),
+        };
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Self { bucket: some(bucket), key: some(key) }
+    }
+}
+
+/// What was asked, as far as the answer repeats it.
+pub(super) struct Asked<'a> {
+    pub(super) resource: &'a str,
+    pub(super) named: &'a Named,
+    /// By a signature in the query.
+    pub(super) presigned: bool,
+    pub(super) id: &'a RequestId,
+}
+
+/// Adds `BucketName` or `Key`, `Resource`, `RequestId` and `HostId`; a document of another kind stays as it is.
+pub(super) fn complete(document: &[u8], asked: &Asked<'_>) -> Vec<u8> {
     let Some(open) = document.trim_ascii_end().strip_suffix(END) else { return document.to_vec() };
     let mut completed = Vec::with_capacity(document.len() + 256);
-    completed.extend_from_slice(with_s3_sentence(open).as_deref().unwrap_or(open));
-    for (name, value) in [("Resource", resource), ("RequestId", &id.request_id), ("HostId", &id.host_id)] {
+    let open = if asked.presigned { with_query_code(open) } else { open.to_vec() };
+    completed.extend_from_slice(with_s3_sentence(&open).as_deref().unwrap_or(&open));
+    let missing = if has_code(&open, "NoSuchKey") {
+        asked.named.key.as_deref().map(|key| ("Key", key))
+    } else if has_code(&open, "NoSuchBucket") {
+        asked.named.bucket.as_deref().map(|bucket| ("BucketName", bucket))
+    } else {
+        None
+    };
+    let ids = [("Resource", asked.resource), ("RequestId", &asked.id.request_id), ("HostId", &asked.id.host_id)];
+    for (name, value) in missing.into_iter().chain(ids) {
         completed.extend_from_slice(format!("<{name}>{}</{name}>", escape(value)).as_bytes());
     }
     completed.extend_from_slice(END);
     completed
+}
+
+fn code_element(code: &str) -> String {
+    format!("<Code>{code}</Code>")
+}
+
+fn has_code(document: &[u8], code: &str) -> bool {
+    let element = code_element(code);
+    document.windows(element.len()).any(|window| window == element.as_bytes())
+}
+
+/// What is wrong with a signature in the header has another code where the signature is in the query.
+fn with_query_code(document: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(document);
+    let (header, query) = ("AuthorizationHeaderMalformed", "AuthorizationQueryParametersError");
+    text.replacen(&code_element(header), &code_element(query), 1).into_bytes()
 }
 
 /// The document with S3's sentence, where it has s3s's.
@@ -71,13 +126,33 @@ mod tests {
         RequestId { request_id: "0123456789ABCDEF".to_owned(), host_id: "host+/=".to_owned() }
     }
 
+    fn completed(document: &[u8], path: &str, presigned: bool) -> Vec<u8> {
+        let asked = Asked { resource: path, named: &Named::of(path, None), presigned, id: &id() };
+        complete(document, &asked)
+    }
+
+    #[test]
+    fn the_bucket_is_named_wherever_it_stands() {
+        let named = |path, host| Named::of(path, host);
+        assert_eq!(named("/b/k%20/x", None).key.as_deref(), Some("k /x"));
+        assert_eq!(named("/k", Some("b")), Named { bucket: Some("b".into()), key: Some("k".into()) });
+        let document = completed(b"<Error><Code>NoSuchBucket</Code></Error>", "/b/k", false);
+        assert!(String::from_utf8_lossy(&document).contains("<BucketName>b</BucketName>"));
+    }
+
+    #[test]
+    fn a_malformed_signature_in_the_query_has_its_own_code() {
+        let document = completed(b"<Error><Code>AuthorizationHeaderMalformed</Code></Error>", "/b", true);
+        assert!(String::from_utf8_lossy(&document).contains("<Code>AuthorizationQueryParametersError</Code>"));
+    }
+
     #[test]
     fn the_document_says_what_was_asked_and_under_which_id() {
         let document = b"<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code></Error>";
-        let completed = complete(document, "/b/a&b<\"c\">", &id());
+        let completed = completed(document, "/b/a&b<\"c\">", false);
         assert_eq!(
             String::from_utf8_lossy(&completed),
-            "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code><Resource>/b/a&amp;b&lt;&quot;c&quot;&gt;</Resource>\
+            "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code><Key>a&amp;b&lt;&quot;c&quot;&gt;</Key><Resource>/b/a&amp;b&lt;&quot;c&quot;&gt;</Resource>\
              <RequestId>0123456789ABCDEF</RequestId><HostId>host+/=</HostId></Error>"
         );
     }
@@ -85,15 +160,15 @@ mod tests {
     #[test]
     fn s3s_speaks_with_the_sentences_of_s3() {
         let answer = s3s::S3Error::new(S3ErrorCode::MalformedXML).to_http_response().expect("serialised");
-        let document = complete(&answer.into_body().bytes().expect("in memory"), "/b", &id());
+        let document = completed(&answer.into_body().bytes().expect("in memory"), "/b", false);
         let document = String::from_utf8_lossy(&document);
         assert!(document.contains("<Message>The XML you provided was not well-formed"), "{document}");
     }
 
     #[test]
     fn other_documents_stay() {
-        assert_eq!(complete(b"<Result/>", "/", &id()), b"<Result/>");
-        assert_eq!(complete(b"", "/", &id()), b"");
+        assert_eq!(completed(b"<Result/>", "/", true), b"<Result/>");
+        assert_eq!(completed(b"", "/", true), b"");
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 
 mod edge;
 mod error_body;
+mod final_chunk;
 mod host;
 mod idle_io;
 mod listener;

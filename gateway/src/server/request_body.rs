@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -17,6 +18,8 @@ use s3s::StdError;
 use tokio::time::Sleep;
 
 use crate::protocol::error::BodyIdle;
+
+use super::final_chunk::{FinalChunkMissing, Tail};
 
 /// Most bytes read on behalf of an answer.
 const DRAIN_BYTES: u64 = 8 << 20;
@@ -34,12 +37,21 @@ struct Shared {
     idle: Option<Pin<Box<Sleep>>>,
     polled: bool,
     ended: bool,
+    /// Of a body that has to end with a final chunk.
+    tail: Option<Tail>,
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, idle_timeout: Duration) -> Self {
+    pub(super) fn new(incoming: Incoming, headers: &HeaderMap, idle_timeout: Duration) -> Self {
         let ended = incoming.is_end_stream();
-        Self(Arc::new(Mutex::new(Shared { incoming, idle_timeout, idle: None, polled: false, ended })))
+        Self(Arc::new(Mutex::new(Shared {
+            incoming,
+            idle_timeout,
+            idle: None,
+            polled: false,
+            ended,
+            tail: Tail::of(headers),
+        })))
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut Shared) -> R) -> R {
@@ -74,6 +86,13 @@ impl Shared {
         if let Poll::Ready(next) = Pin::new(&mut self.incoming).poll_frame(cx) {
             self.idle = None;
             self.ended = !matches!(next, Some(Ok(_)));
+            match (&next, &mut self.tail) {
+                (Some(Ok(frame)), Some(tail)) => tail.push(frame.data_ref().map_or(&[], |data| data)),
+                (None, Some(tail)) if !tail.is_final_chunk() => {
+                    return Poll::Ready(Some(Err(Box::new(FinalChunkMissing))));
+                }
+                _ => {}
+            }
             return Poll::Ready(next.map(|frame| frame.map_err(StdError::from)));
         }
         let idle_timeout = self.idle_timeout;

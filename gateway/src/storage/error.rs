@@ -41,8 +41,10 @@ pub enum ErrorKind {
     IncompleteBody,
     /// The body stream failed; the source tells how.
     Body,
-    /// A checksum or size that the client declared is not that of the bytes.
+    /// A checksum that the client declared is not that of the bytes.
     ChecksumMismatch,
+    /// The size that the client declared of a multipart object is not that of its parts.
+    SizeMismatch,
     /// No byte of the body arrived in time.
     BodyTimeout,
     /// Buffers or connections are exhausted: try again later; nothing happened.
@@ -77,6 +79,7 @@ impl ErrorKind {
             Self::IncompleteBody => "incomplete_body",
             Self::Body => "body",
             Self::ChecksumMismatch => "checksum_mismatch",
+            Self::SizeMismatch => "size_mismatch",
             Self::BodyTimeout => "body_timeout",
             Self::Busy => "busy",
             Self::Unavailable => "unavailable",

@@ -26,11 +26,14 @@ pub enum ContentCheck {
 }
 
 impl Storage {
-    /// Asks the database for a sign of life.
+    /// Asks the database for a sign of life, and whether reads may begin.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Those of the database; [`ErrorKind::Unavailable`] where the lease has run out.
     pub async fn ping(&self) -> Result<()> {
+        if !self.reads.is_leased() {
+            return Err(StorageError::new(ErrorKind::Unavailable, "the lease of this gateway has run out"));
+        }
         Ok(inventory::ping(&self.db).await?)
     }
 
@@ -153,6 +156,14 @@ impl Storage {
     /// Those of the database.
     pub async fn contradictions(&self) -> Result<Vec<String>> {
         Ok(inventory::contradictions(&self.db).await?)
+    }
+
+    /// Objects whose bytes lie in a content, as `bucket/key`; ten at most.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn objects_of(&self, content: Uuid) -> Result<Vec<String>> {
+        Ok(inventory::objects_of(&self.db, content).await?)
     }
 
     /// Reads a content and compares it with its row. `progress` is told of bytes as they are read.

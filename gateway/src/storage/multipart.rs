@@ -124,7 +124,16 @@ impl Storage {
     /// # Errors
     /// [`ErrorKind::NoSuchBucket`], [`ErrorKind::NoSuchUpload`].
     pub async fn upload(&self, bucket: &BucketName, key: &ObjectKey, id: UploadId) -> Result<Upload> {
-        let found = uploads::find(&self.db, bucket, key, id).await?.ok_or(ErrorKind::NoSuchBucket)?;
+        let found = uploads::find(&self.db, bucket, key, id, false).await?.ok_or(ErrorKind::NoSuchBucket)?;
+        found.ok_or_else(|| ErrorKind::NoSuchUpload.into())
+    }
+
+    /// Finds an upload that is under way or was completed a while ago: what CompleteMultipartUpload may name.
+    ///
+    /// # Errors
+    /// As [`Storage::upload`].
+    pub async fn completable_upload(&self, bucket: &BucketName, key: &ObjectKey, id: UploadId) -> Result<Upload> {
+        let found = uploads::find(&self.db, bucket, key, id, true).await?.ok_or(ErrorKind::NoSuchBucket)?;
         found.ok_or_else(|| ErrorKind::NoSuchUpload.into())
     }
 
@@ -185,7 +194,7 @@ impl Storage {
         let chosen = choose(stored, &parts)?;
         let size = chosen.iter().map(|p| p.info.size).sum();
         if expected_size.is_some_and(|expected| expected != size) {
-            return Err(StorageError::new(ErrorKind::ChecksumMismatch, "the object has another size than declared"));
+            return Err(ErrorKind::SizeMismatch.into());
         }
         let checksum = upload.checksum.and_then(|(algorithm, kind)| object_checksum(algorithm, kind, &chosen));
         if expected_checksum.as_ref().is_some_and(|expected| checksum.as_ref().is_some_and(|c| c != expected)) {
@@ -215,7 +224,6 @@ impl Storage {
 /// The stored parts that the client names, in its order.
 fn choose(mut stored: Vec<StoredPart>, named: &[CompletedPart]) -> Result<Vec<StoredPart>> {
     let mut chosen = Vec::with_capacity(named.len());
-    let last = named.last().map(|p| p.number);
     // Both are in ascending order of part numbers.
     stored.reverse();
     for want in named {
@@ -238,10 +246,11 @@ fn choose(mut stored: Vec<StoredPart>, named: &[CompletedPart]) -> Result<Vec<St
                 format!("part {} has another checksum", want.number),
             ));
         }
-        if part.info.size < MIN_PART_BYTES && Some(want.number) != last {
-            return Err(ErrorKind::EntityTooSmall.into());
-        }
         chosen.push(part);
+    }
+    let all_but_last = chosen.iter().rev().skip(1);
+    if all_but_last.into_iter().any(|part| part.info.size < MIN_PART_BYTES) {
+        return Err(ErrorKind::EntityTooSmall.into());
     }
     Ok(chosen)
 }

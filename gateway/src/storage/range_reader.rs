@@ -101,7 +101,7 @@ impl Storage {
         range: RangeRequest,
         with_content: bool,
     ) -> Result<Located> {
-        let guard = self.reads.begin()?;
+        let guard = self.reads.begin().await?;
         match objects::locate(&self.db, bucket, key, range, with_content).await? {
             Found::NoBucket => Err(ErrorKind::NoSuchBucket.into()),
             Found::NoKey => Err(ErrorKind::NoSuchKey.into()),

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::error::{ErrorKind, Result, StorageError};
@@ -22,7 +23,12 @@ use super::error::{ErrorKind, Result, StorageError};
 pub struct RunningReads {
     state: Mutex<State>,
     lease: Duration,
+    /// Told of every renewal.
+    renewal: Notify,
 }
+
+/// How long a read waits for a lease that has run out to be renewed: a database that restarts is back by then.
+const RENEWAL_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct State {
@@ -50,19 +56,42 @@ impl RunningReads {
     #[must_use]
     pub fn new(snapshot: String, lease: Duration, sent: Instant) -> Self {
         let state = State { current: Arc::new(Epoch { snapshot }), older: VecDeque::new(), renewed: sent };
-        Self { state: Mutex::new(state), lease }
+        Self { state: Mutex::new(state), lease, renewal: Notify::new() }
     }
 
-    /// Begins a read; call it before the locate query is sent.
+    /// Begins a read; call it before the locate query is sent. Where the lease has run out, waits for its renewal.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] where the lease has run out.
-    pub fn begin(self: &Arc<Self>) -> Result<ReadGuard> {
-        let state = self.state();
-        if !self.holds_lease(&state) {
-            return Err(StorageError::new(ErrorKind::Unavailable, "the lease of this gateway could not be renewed"));
+    /// [`ErrorKind::Unavailable`] where that takes too long.
+    pub async fn begin(self: &Arc<Self>) -> Result<ReadGuard> {
+        if let Some(guard) = self.try_begin() {
+            return Ok(guard);
         }
-        Ok(ReadGuard { reads: Arc::clone(self), _epoch: Arc::clone(&state.current) })
+        let renewed = async {
+            loop {
+                // Listening begins before the look, so that a renewal in between is not missed.
+                let renewal = self.renewal.notified();
+                if let Some(guard) = self.try_begin() {
+                    return guard;
+                }
+                renewal.await;
+            }
+        };
+        tokio::time::timeout(RENEWAL_WAIT, renewed)
+            .await
+            .map_err(|_| StorageError::new(ErrorKind::Unavailable, "the lease of this gateway could not be renewed"))
+    }
+
+    /// Whether reads may begin.
+    #[must_use]
+    pub fn is_leased(&self) -> bool {
+        self.holds_lease(&self.state())
+    }
+
+    fn try_begin(self: &Arc<Self>) -> Option<ReadGuard> {
+        let state = self.state();
+        let guard = || ReadGuard { reads: Arc::clone(self), _epoch: Arc::clone(&state.current) };
+        self.holds_lease(&state).then(guard)
     }
 
     /// The snapshot to publish.
@@ -82,6 +111,8 @@ impl RunningReads {
             state.older.push_back(finished);
             state.drop_finished();
         }
+        drop(state);
+        self.renewal.notify_waiters();
     }
 
     fn holds_lease(&self, state: &State) -> bool {
@@ -122,9 +153,9 @@ mod tests {
     #[tokio::test]
     async fn a_read_that_has_not_come_back_holds_the_bound() {
         let reads = reads();
-        let pending = reads.begin().unwrap();
+        let pending = reads.begin().await.unwrap();
         reads.renewed("5:5:".into(), Instant::now());
-        let later = reads.begin().unwrap();
+        let later = reads.begin().await.unwrap();
         reads.renewed("9:9:".into(), Instant::now());
         assert_eq!(reads.bound(), "1:1:");
         drop(pending);
@@ -136,9 +167,9 @@ mod tests {
     #[tokio::test]
     async fn a_finished_younger_read_does_not_lift_the_bound_of_an_older_one() {
         let reads = reads();
-        let old = reads.begin().unwrap();
+        let old = reads.begin().await.unwrap();
         reads.renewed("5:5:".into(), Instant::now());
-        drop(reads.begin().unwrap());
+        drop(reads.begin().await.unwrap());
         reads.renewed("9:9:".into(), Instant::now());
         assert_eq!(reads.bound(), "1:1:");
         drop(old);
@@ -148,11 +179,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn reads_stop_when_the_lease_runs_out_and_go_on_when_it_is_renewed() {
         let reads = reads();
-        let read = reads.begin().unwrap();
+        let read = reads.begin().await.unwrap();
         tokio::time::advance(Duration::from_secs(31)).await;
         assert_eq!(read.check().unwrap_err().kind(), ErrorKind::ReadInterrupted);
-        assert_eq!(reads.begin().unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(reads.begin().await.unwrap_err().kind(), ErrorKind::Unavailable);
         reads.renewed("2:2:".into(), Instant::now());
-        assert!(reads.begin().is_ok());
+        assert!(reads.begin().await.is_ok());
     }
 }

@@ -49,7 +49,7 @@ impl Storage {
         target: Target<'_>,
     ) -> Result<OffsetDateTime> {
         let large = size > self.options.inline_max;
-        let _guard = self.reads.begin()?;
+        let _guard = self.reads.begin().await?;
         let mut attempt = 1;
         loop {
             let content = new_id();

@@ -87,6 +87,17 @@ SELECT 1 FROM lobgate.content WHERE id = $1",
     types: &[Type::UUID],
 };
 
+static OBJECTS_OF_CONTENT: Statement = Statement {
+    name: "objects_of_content",
+    sql: "-- objects_of_content
+SELECT b.name || '/' || o.key AS object
+FROM lobgate.object o JOIN lobgate.bucket b ON b.id = o.bucket_id
+WHERE o.content_id = $1
+   OR o.content_id IN (SELECT p.composite_id FROM lobgate.content_part p WHERE p.content_id = $1)
+ORDER BY 1 LIMIT 10",
+    types: &[Type::UUID],
+};
+
 static CONTRADICTIONS: Statement = Statement {
     name: "contradictions",
     sql: "-- contradictions
@@ -240,6 +251,11 @@ pub(crate) async fn totals(db: &Db) -> Result<(u64, u64), DbError> {
 /// Whether a content still exists.
 pub(crate) async fn exists(db: &Db, id: Uuid) -> Result<bool, DbError> {
     Ok(!db.read(&STILL_THERE, &[&id]).await?.is_empty())
+}
+
+/// Objects whose bytes lie in a content, as `bucket/key`; ten at most.
+pub(crate) async fn objects_of(db: &Db, id: Uuid) -> Result<Vec<String>, DbError> {
+    Ok(db.read(&OBJECTS_OF_CONTENT, &[&id]).await?.iter().map(|row| row.get("object")).collect())
 }
 
 /// Rows that contradict each other, as sentences.

@@ -25,9 +25,9 @@ static FIND: Statement = Statement {
     sql: "-- find_upload
 SELECT u.id, u.key, u.initiator, u.initiated_at, u.checksum_algorithm, u.checksum_type, u.attributes
 FROM lobgate.bucket b
-LEFT JOIN lobgate.upload u ON u.bucket_id = b.id AND u.id = $3 AND u.key = $2 AND u.completed_at IS NULL
+LEFT JOIN lobgate.upload u ON u.bucket_id = b.id AND u.id = $3 AND u.key = $2 AND (u.completed_at IS NULL OR $4)
 WHERE b.name = $1",
-    types: &[Type::TEXT, Type::TEXT, Type::UUID],
+    types: &[Type::TEXT, Type::TEXT, Type::UUID, Type::BOOL],
 };
 
 static LOCK: Statement = Statement {
@@ -142,14 +142,15 @@ pub(crate) async fn create(db: &Db, id: UploadId, upload: &CreateUpload) -> Resu
     db.write(&CREATE, &params).await.map(drop)
 }
 
-/// An upload under way: `None`: no such bucket; `Some(None)`: no such upload.
+/// An upload, under way or, where `completed` is set, completed too: `None`: no such bucket; `Some(None)`: no such upload.
 pub(crate) async fn find(
     db: &Db,
     bucket: &BucketName,
     key: &ObjectKey,
     id: UploadId,
+    completed: bool,
 ) -> Result<Option<Option<Upload>>, DbError> {
-    let rows = db.read(&FIND, &[&bucket.as_str(), &key.as_str(), &id.0]).await?;
+    let rows = db.read(&FIND, &[&bucket.as_str(), &key.as_str(), &id.0, &completed]).await?;
     Ok(rows.first().map(|row| row.get::<_, Option<Uuid>>("id").map(|_| upload(row))))
 }
 
