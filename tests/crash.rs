@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::harness::cluster::Cluster;
 use crate::harness::inspect::{assert_consistent, until_reclaimed};
+use crate::harness::proxy::Proxy;
 use crate::harness::raw::Connection;
 use crate::harness::server::{run, text};
 use crate::harness::{Database, Gateway, RawRequest, Stage, bytes, client, eventually, path};
@@ -163,5 +164,41 @@ async fn a_server_killed_at_full_load_recovers_everything_acknowledged() {
     .await;
     assert_all_there(&gateway.endpoint, &acknowledged).await;
     until_reclaimed(&database).await;
+    assert_verified(&database).await;
+}
+
+#[tokio::test]
+async fn a_commit_that_a_crash_swallowed_is_not_taken_for_a_later_one() {
+    let cluster = tokio::task::spawn_blocking(|| Cluster::start(true)).await.expect("a durable cluster");
+    let database = Database::create_on(Arc::clone(&cluster)).await;
+    let proxy = Proxy::start(&cluster).await;
+    // Without background work, whose commits would write the upload's WAL along with their own.
+    let quiet = [("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"), ("LOBGATE_GC_INTERVAL", "10m"), ("LOBGATE_GC_LEASE", "30m")];
+    let gateway = Gateway::start(&proxy.url(&database.name), &quiet).await;
+    client::sdk(&gateway.endpoint).create_bucket().bucket("bucket").send().await.expect("a bucket");
+    let data = bytes(1, 600_000);
+    proxy.swallow("COMMIT\0");
+    let request = RawRequest::new(&gateway.endpoint, "PUT", &path("k")).body(&data);
+    let putting = tokio::spawn(async move { request.send().await });
+    eventually("the commit is on its way", || async { proxy.has_lost() }).await;
+    let crashed = Arc::clone(&cluster);
+    let crash = tokio::task::spawn_blocking(move || {
+        crashed.kill_9();
+        crashed.restart();
+    });
+    crash.await.expect("crash and recovery");
+    // The server never heard of the upload's transaction: its number is given to somebody else's, which commits.
+    let client = database.superuser().await;
+    for _ in 0..100 {
+        client.batch_execute("SELECT pg_current_xact_id()").await.expect("a transaction");
+    }
+    proxy.restore();
+    let reply = putting.await.expect("the put");
+    let got = RawRequest::new(&gateway.endpoint, "GET", &path("k")).send().await;
+    match reply.status {
+        200 => assert!(got.body == data, "acknowledged, so it is there: {}", got.status),
+        500 | 503 => assert_eq!(got.status, 404),
+        other => panic!("{other}: {}", reply.text()),
+    }
     assert_verified(&database).await;
 }

@@ -112,6 +112,9 @@ async fn sub_resources_that_lobgate_does_not_have_are_not_implemented() {
     for (path, names) in [("/bucket".to_owned(), &of_buckets[..]), (path("k"), &of_objects[..])] {
         for name in names {
             for method in ["GET", "PUT", "DELETE", "POST"] {
+                if (method, *name) == ("GET", "versioning") {
+                    continue; // answered: no bucket has versions
+                }
                 let body = if matches!(method, "PUT" | "POST") { "<x/>" } else { "" };
                 let reply = stage.request(method, &format!("{path}?{name}")).body(body).send().await;
                 let refused = reply.refusal();

@@ -32,7 +32,7 @@ impl Scene {
 #[tokio::test]
 async fn a_put_whose_answer_from_the_database_was_lost_says_the_truth() {
     // On a gateway's fresh connections the text of each statement goes over the wire.
-    for (size, statement) in [(600_000, "COMMIT"), (100_000, "put_object"), (100, "put_object")] {
+    for (size, statement) in [(600_000, "COMMIT\0"), (100_000, "put_object"), (100, "put_object")] {
         let scene = Scene::start().await;
         scene.proxy.lose_answer_to(statement);
         let data = bytes(1, size);

@@ -192,6 +192,11 @@ async fn a_gateway_told_to_stop_finishes_what_it_has_begun() {
     let (head, body) = stage.request("PUT", &path("k")).body(&data).wire();
     let mut connection = Connection::open(&stage.gateway.endpoint).await;
     assert!(connection.write(&head).await && connection.write(&body[..300_000]).await);
+    let writing = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND backend_xid IS NOT NULL",
+        stage.database.name
+    );
+    eventually("the upload has begun", || async { stage.database.count(&writing).await > 0 }).await;
     stage.gateway.signal(nix::sys::signal::Signal::SIGTERM);
     let endpoint = stage.gateway.endpoint.trim_start_matches("http://").to_owned();
     eventually("no new connections are taken", || async { tokio::net::TcpStream::connect(&endpoint).await.is_err() })

@@ -183,10 +183,13 @@ fn launch(binaries: &Path, directory: &Path, port: u16, fsync: bool) -> Child {
     let mut postgres = command(&binaries.join("postgres"), directory);
     postgres.arg("-D").arg(directory.join("data")).arg("-k").arg(directory).args(["-p", &port.to_string()]);
     let durable = if fsync { "on" } else { "off" };
+    // Where the server is to crash, WAL is written by commits alone: what is not committed is lost, as in a power cut.
+    let wal_writer_delay = if fsync { "10s" } else { "200ms" };
     for setting in [
         "listen_addresses=127.0.0.1".to_owned(),
         format!("fsync={durable}"),
         format!("full_page_writes={durable}"),
+        format!("wal_writer_delay={wal_writer_delay}"),
         "max_connections=500".to_owned(),
         "max_locks_per_transaction=256".to_owned(),
         "max_wal_size=2GB".to_owned(),

@@ -25,6 +25,9 @@ struct State {
     stall_answers: bool,
     /// After these bytes have been passed to the server, its answer is dropped together with the connection. Once.
     lose_answer_to: Option<Arc<[u8]>>,
+    /// These bytes never reach the server, which keeps its end of the connection and so does not notice; the client's
+    /// end is closed, and no new connection is let through. Once.
+    swallow: Option<Arc<[u8]>>,
 }
 
 impl Proxy {
@@ -86,9 +89,16 @@ impl Proxy {
         self.state.send_modify(|state| state.lose_answer_to = Some(statement.as_bytes().into()));
     }
 
+    /// The next time a client sends `statement`, its connection breaks and the server neither gets the statement nor
+    /// notices; new connections are refused until [`Proxy::restore`].
+    pub(crate) fn swallow(&self, statement: &str) {
+        self.state.send_modify(|state| state.swallow = Some(statement.as_bytes().into()));
+    }
+
     /// True once the loss that was ordered has happened.
     pub(crate) fn has_lost(&self) -> bool {
-        self.state.borrow().lose_answer_to.is_none()
+        let state = self.state.borrow();
+        state.lose_answer_to.is_none() && state.swallow.is_none()
     }
 }
 
@@ -105,36 +115,47 @@ async fn relay(client: TcpStream, server: TcpStream, watcher: watch::Receiver<St
     let (server_read, server_write) = server.into_split();
     let mut cut = watcher.clone();
     let born = cut.borrow().generation;
-    tokio::select! {
-        () = requests(client_read, server_write, watcher.clone(), state) => {}
-        () = answers(server_read, client_write, watcher) => {}
-        _ = cut.wait_for(|now| now.generation != born) => {}
+    let unnoticed = tokio::select! {
+        unnoticed = requests(client_read, server_write, watcher.clone(), state) => unnoticed,
+        () = answers(server_read, client_write, watcher) => None,
+        _ = cut.wait_for(|now| now.generation != born) => None,
+    };
+    if unnoticed.is_some() {
+        let _ = cut.wait_for(|now| now.generation != born).await;
     }
 }
 
+/// Returns the server's end of the connection if the server shall not notice that the client's is gone.
 async fn requests(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut watcher: watch::Receiver<State>,
     state: watch::Sender<State>,
-) {
+) -> Option<OwnedWriteHalf> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let Ok(count @ 1..) = from.read(&mut buffer).await else {
-            return;
+            return None;
         };
         if watcher.wait_for(|now| !now.stall_requests).await.is_err() {
-            return;
+            return None;
         }
-        let wanted = state.borrow().lose_answer_to.clone();
-        let found = wanted.is_some_and(|text| buffer[..count].windows(text.len()).any(|window| window == &text[..]));
+        let holds = |wanted: Option<Arc<[u8]>>| {
+            wanted.is_some_and(|text| buffer[..count].windows(text.len()).any(|window| window == &text[..]))
+        };
+        let swallowed = holds(state.borrow().swallow.clone());
+        if swallowed && state.send_if_modified(|now| now.swallow.take().is_some()) {
+            state.send_modify(|now| now.refuse = true);
+            return Some(to);
+        }
+        let found = holds(state.borrow().lose_answer_to.clone());
         if to.write_all(&buffer[..count]).await.is_err() {
-            return;
+            return None;
         }
         if found && state.send_if_modified(|now| now.lose_answer_to.take().is_some()) {
             // The server reads what it was sent, sees the end of the stream, and has done the statement by then.
             let _ = to.shutdown().await;
-            return;
+            return None;
         }
     }
 }

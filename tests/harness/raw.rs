@@ -181,7 +181,7 @@ fn parse(bytes: &[u8], is_head: bool, at_end: bool) -> Option<Reply> {
     } else {
         (rest.to_vec(), at_end)
     };
-    (complete || at_end).then(|| Reply { status: head.status, head, body, complete })
+    (complete || at_end).then_some(Reply { status: head.status, head, body, complete })
 }
 
 fn unchunk(mut rest: &[u8]) -> (Vec<u8>, bool) {
