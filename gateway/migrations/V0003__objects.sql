@@ -92,7 +92,8 @@ END
 $$;
 
 -- Stores a short byte string and publishes it as an object, in one round trip. p_large: as a large object, else inline.
--- Where the live version of the key has the same bytes (SHA-256 and size), its content is kept and none is written.
+-- Where the live version of the key has the same bytes (SHA-256 and size), its content is kept and none is written but
+-- a receipt under p_content.
 CREATE FUNCTION lobgate.put_object(
     p_bucket text, p_key text, p_owner text,
     p_content uuid, p_bytes bytea, p_large boolean, p_md5 bytea, p_sha256 bytea, p_etag text,
@@ -115,6 +116,7 @@ BEGIN
     FOR UPDATE OF o;
     IF FOUND THEN
         v_content := v_same;
+        PERFORM lobgate.leave_receipt(p_content);
     ELSIF p_large THEN
         INSERT INTO lobgate.content (id, loid, size, md5, sha256)
         VALUES (p_content, lo_from_bytea(0, p_bytes), v_size, p_md5, p_sha256);

@@ -54,6 +54,12 @@ fn tell(report: &VerifyReport) -> anyhow::Result<()> {
     if report.gone > 0 {
         output::line(&format!("removed meanwhile: {}", report.gone))?;
     }
+    if report.foreign > 0 {
+        output::line(&format!(
+            "large objects of other roles without a row: {} (lobgate sweep report names them)",
+            report.foreign
+        ))?;
+    }
     for finding in report.findings.iter().take(SHOWN) {
         output::line(&format!("problem: {finding}"))?;
     }

@@ -1,31 +1,20 @@
-//! A transaction that owns its connection, has a name, and knows at the end whether it happened.
+//! A transaction that owns its connection and has a name.
 //!
-//! BEGIN asks for the transaction's id. When COMMIT's answer is lost, another connection asks `pg_xact_status` for that
-//! id until the server knows: so commit is either done, or known not to have happened, or reported as indeterminate
-//! only while the database cannot be reached at all. A transaction that is dropped is rolled back, and its connection
-//! goes back to the pool only after the server has said so.
+//! A transaction that is dropped is rolled back, and its connection goes back to the pool only after the server has said
+//! so. When the answer to COMMIT is lost, [`Tx::commit`] says so ([`DbErrorKind::Indeterminate`]) and no more: the status
+//! of a transaction id proves nothing, since ids whose WAL a crash swallowed are given out again. Whoever needs to know
+//! looks for something the transaction wrote.
 
 use std::time::Duration;
 
 use deadpool_postgres::Object;
-use tokio::time::Instant;
+use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Row, SimpleQueryMessage};
 
 use super::{Db, DbError, DbErrorKind, Statement};
 
-/// How long a lost COMMIT is asked about.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause between two questions.
-const SETTLE_INTERVAL: Duration = Duration::from_millis(100);
 /// A connection that does not finish its ROLLBACK in this time is closed instead.
 const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(10);
-
-static XACT_STATUS: Statement = Statement {
-    name: "xact_status",
-    sql: "-- xact_status\nSELECT pg_xact_status($1::text::xid8)",
-    types: &[Type::TEXT],
-};
 
 /// A transaction under way, READ COMMITTED.
 pub struct Tx {
@@ -33,23 +22,14 @@ pub struct Tx {
     client: Option<Object>,
     db: Db,
     name: &'static str,
-    xid: String,
 }
 
 impl Tx {
     pub(super) async fn begin(client: Object, db: Db, name: &'static str) -> Result<Self, DbError> {
         // The guard stands before BEGIN is sent: a caller that goes away meanwhile leaves no open transaction behind.
-        let mut tx = Self { client: Some(client), db, name, xid: String::new() };
-        let settings = tx.db.facts().transaction_settings();
-        let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {settings} SELECT pg_current_xact_id()::text");
-        let messages = tx.connection()?.simple_query(&begin).await.map_err(DbError::from_driver)?;
-        for message in messages {
-            if let SimpleQueryMessage::Row(row) = message
-                && let Some(xid) = row.get(0)
-            {
-                xid.clone_into(&mut tx.xid);
-            }
-        }
+        let tx = Self { client: Some(client), db, name };
+        let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {}", tx.db.facts().transaction_settings());
+        tx.connection()?.batch_execute(&begin).await.map_err(DbError::from_driver)?;
         Ok(tx)
     }
 
@@ -72,45 +52,21 @@ impl Tx {
     /// Commits. `Ok` means: durable.
     ///
     /// # Errors
-    /// [`DbErrorKind::Indeterminate`] where the answer was lost and the database could not be asked; any other kind
-    /// means that the transaction did not happen.
+    /// [`DbErrorKind::Indeterminate`] where the answer was lost; any other kind means that the transaction did not happen.
     pub async fn commit(mut self) -> Result<(), DbError> {
-        let client = self.connection()?;
-        let error = match client.simple_query("COMMIT").await {
-            Ok(_) => {
+        match self.connection()?.batch_execute("COMMIT").await {
+            Ok(()) => {
                 self.client = None;
-                return Ok(());
+                Ok(())
             }
-            Err(e) => DbError::from_driver(e).of_write(),
-        };
-        if let Some(client) = self.client.take() {
-            drop(Object::take(client));
-        }
-        if !error.is_indeterminate() {
-            return Err(error);
-        }
-        tracing::warn!(transaction = self.name, xid = self.xid, %error, "the answer to COMMIT was lost, asking for its status");
-        self.settle().await
-    }
-
-    async fn settle(&self) -> Result<(), DbError> {
-        let deadline = Instant::now() + SETTLE_TIMEOUT;
-        loop {
-            let status = self.db.read(&XACT_STATUS, &[&self.xid]).await;
-            match status.as_deref().map(|rows| rows.first().and_then(|r| r.get::<_, Option<&str>>(0))) {
-                Ok(Some("committed")) => return Ok(()),
-                Ok(Some("aborted")) => {
-                    return Err(DbError::determinate(DbErrorKind::Rejected, "the transaction was rolled back"));
+            Err(e) => {
+                // Whatever state the connection is in, nobody should get it next.
+                if let Some(client) = self.client.take() {
+                    drop(Object::take(client));
                 }
-                // "in progress": the server has not noticed yet that the connection is gone. Ok(None): so old that its
-                // status is no longer kept, which cannot be within the time we ask.
-                Ok(_) | Err(_) if Instant::now() < deadline => tokio::time::sleep(SETTLE_INTERVAL).await,
-                _ => {
-                    return Err(DbError::determinate(
-                        DbErrorKind::Indeterminate,
-                        format!("whether transaction {} committed could not be established", self.xid),
-                    ));
-                }
+                let error = DbError::from_driver(e).of_write();
+                tracing::warn!(transaction = self.name, %error, "COMMIT failed");
+                Err(error)
             }
         }
     }

@@ -27,8 +27,10 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// Contents that were reaped before they could be read.
     pub gone: u64,
-    /// Large objects of this role without a row.
+    /// Large objects of this role that nothing refers to.
     pub orphans: u64,
+    /// Large objects of other roles that nothing this role can see refers to.
+    pub foreign: u64,
     /// What is wrong, as sentences.
     pub findings: Vec<String>,
 }
@@ -91,6 +93,7 @@ async fn record(
 async fn count_orphans(storage: &Storage, report: &mut VerifyReport) -> anyhow::Result<()> {
     let orphans = sweep::report(storage, &sweep::Silent).await?.orphans;
     report.orphans = orphans.iter().filter(|o| o.purgeable).count() as u64;
+    report.foreign = orphans.len() as u64 - report.orphans;
     if report.orphans > 0 {
         report.findings.push(format!("{} large objects have no row: lobgate sweep report names them", report.orphans));
     }

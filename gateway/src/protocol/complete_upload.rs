@@ -40,7 +40,7 @@ pub(super) async fn complete(
         key,
         upload: id,
         parts: listed.into_iter().map(|part| completed_part(part, &upload)).collect::<S3Result<_>>()?,
-        conditions: conditions::of_write(&req.headers),
+        conditions: conditions::of_write(&req.headers)?,
         expected_checksum: expected_checksum(&req.headers, &upload)?,
         expected_size,
     };

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 
 use crate::storage::types::{EtagSet, ObjectInfo, WriteConditions};
 
-use super::error::empty_headers_for_error;
+use super::error::{empty_headers_for_error, not_implemented};
 
 /// Which headers carry the four conditions.
 struct Names {
@@ -113,11 +113,14 @@ impl ReadConditions {
 }
 
 /// The conditions on the key that a write publishes.
-pub(super) fn of_write(headers: &HeaderMap) -> WriteConditions {
-    WriteConditions {
-        if_match: etag_set(headers, &header::IF_MATCH, Comparison::Strong),
-        if_none_match: etag_set(headers, &header::IF_NONE_MATCH, Comparison::Weak),
+///
+/// S3 knows `If-None-Match: *` alone here, and refuses tags.
+pub(super) fn of_write(headers: &HeaderMap) -> S3Result<WriteConditions> {
+    let if_none_match = etag_set(headers, &header::IF_NONE_MATCH, Comparison::Weak);
+    if if_none_match.as_ref().is_some_and(|set| *set != EtagSet::Any) {
+        return Err(not_implemented("If-None-Match with an entity tag"));
     }
+    Ok(WriteConditions { if_match: etag_set(headers, &header::IF_MATCH, Comparison::Strong), if_none_match })
 }
 
 /// The `If-Match` of a delete.

@@ -43,7 +43,7 @@ pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>)
         owner: gateway.owner.id.clone(),
         attributes: copied_attributes(&source, &req.headers, replace.then(|| req.input.metadata.take()))?,
         checksum: copied_checksum(gateway, &source, algorithm).await?,
-        conditions: conditions::of_write(&req.headers),
+        conditions: conditions::of_write(&req.headers)?,
     };
     let texts = ChecksumTexts::new(object.checksum.as_ref(), source.info.parts_count);
     let published = gateway.storage.copy_object(&source, object).await.map_err(from_storage)?;

@@ -19,7 +19,7 @@ pub(super) async fn put(gateway: &Gateway, mut req: S3Request<PutObjectInput>) -
     gateway.admit(&req)?;
     let (bucket, key) = (names::bucket(&req.input.bucket), names::key(&req.input.key)?);
     let attributes = metadata::attributes(&req.headers, req.input.metadata.take())?;
-    let conditions = conditions::of_write(&req.headers);
+    let conditions = conditions::of_write(&req.headers)?;
     let declared = Declared::from_headers(&req.headers)?;
     let algorithm = declared.algorithm().unwrap_or(DEFAULT_ALGORITHM);
 

@@ -168,6 +168,13 @@ fn finish(answer: HttpResponse, envelope: Envelope, permit: Option<OwnedSemaphor
 }
 
 fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelope) -> Body {
+    // s3s answers a HEAD of a range with 200, whatever its handler says; S3 with 206, as it would answer GET.
+    if envelope.method == Method::HEAD
+        && parts.status == StatusCode::OK
+        && parts.headers.contains_key(header::CONTENT_RANGE)
+    {
+        parts.status = StatusCode::PARTIAL_CONTENT;
+    }
     let bodiless_status = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if bodiless_status {
         // The length of a 304 would be that of the representation, which s3s does not know here.

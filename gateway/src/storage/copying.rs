@@ -25,10 +25,11 @@ impl Storage {
         let (content, size, etag) = (source.content, source.info.size, source.info.etag.clone());
         let parts_count = source.info.parts_count;
         detached(async move {
+            let guard = storage.reads.begin().await?;
             let tx = storage.db.begin("copy_object", Lane::Short).await?;
             let existing = ExistingContent { content, size, etag: &etag, parts_count };
             let last_modified = objects::publish(&tx, &existing, &object).await.map_err(gone_or)?;
-            tx.commit().await?;
+            storage.commit_with_receipt(tx, &guard).await?;
             Ok(Published { etag, size, last_modified })
         })
         .await
@@ -100,13 +101,14 @@ impl Storage {
         let part = PublishPart { checksum, ..part.clone() };
         let (storage, content, size) = (self.clone(), segment.content, segment.size);
         detached(async move {
+            let guard = storage.reads.begin().await?;
             let tx = storage.db.begin("copy_part", Lane::Short).await?;
             let last_modified = match uploads::publish_part(&tx, content, size, &md5, &part).await {
                 Ok(last_modified) => last_modified,
                 Err(e) if is_content_gone(&e) => return Ok(None),
                 Err(e) => return Err(e.into()),
             };
-            tx.commit().await?;
+            storage.commit_with_receipt(tx, &guard).await?;
             let etag = hex::encode(&md5);
             Ok(Some(PartInfo { number: part.number, size, start: 0, etag, checksum: part.checksum, last_modified }))
         })

@@ -181,6 +181,7 @@ impl Storage {
 
     async fn complete(&self, complete: CompleteUpload) -> Result<Completed> {
         let CompleteUpload { bucket, key, upload: id, parts, conditions, expected_checksum, expected_size } = complete;
+        let guard = self.reads.begin().await?;
         let tx = self.db.begin("complete_upload", Lane::Short).await?;
         let Some((upload, answered)) = uploads::lock(&tx, &bucket, &key, id).await? else {
             drop(tx);
@@ -216,7 +217,7 @@ impl Storage {
         let last_modified = objects::publish(&tx, &existing, &object).await?;
         let completed = Completed { published: Published { etag, size, last_modified }, checksum, parts_count };
         uploads::complete(&tx, id, &answer(&completed)).await?;
-        tx.commit().await?;
+        self.commit_settled(tx, content, &guard).await?;
         Ok(completed)
     }
 }

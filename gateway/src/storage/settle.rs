@@ -1,13 +1,14 @@
-//! Was it stored? The answer for a write that is one statement, whose reply was lost.
+//! Was it stored? The answer for a write whose reply was lost.
 //!
-//! The content id was chosen here, before the statement was sent, and `content.id` is unique. So another transaction
-//! that inserts the same id settles the question: it waits for a statement still under way; if that committed, the
-//! insert conflicts and the write happened; otherwise the id is now taken by an empty content, and the statement, should
-//! it still arrive, fails. A read guard is held from before the statement until the question is settled, so that the
+//! The id of the content that a write stores was chosen here, before anything was sent, and `content.id` is unique. So
+//! another transaction that inserts the same id settles the question: it waits for a transaction still under way; if that
+//! committed, the insert conflicts and the write happened; otherwise the id is now taken by an empty content, and the
+//! write, should it still arrive, fails. A write that stores no content (a copy, a repeated upload of the same bytes)
+//! leaves a receipt in its place. A read guard is held from before the write until the question is settled, so that the
 //! content cannot have been replaced and reaped in between.
 //!
-//! A repeated upload of the bytes that the key already has stores no content (compare and skip): then "did not happen"
-//! may be wrong, and storing the same bytes once more is right all the same.
+//! Transaction ids would not do: after a crash those whose WAL was lost are given out again, and then the status of
+//! somebody else's transaction would be taken for ours.
 
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ use super::content::digest::Digests;
 use super::error::{ErrorKind, Result, StorageError};
 use super::index::objects::Bytestring;
 use super::index::{contents, objects, uploads};
-use super::{PublishObject, PublishPart, Storage, new_id};
-use crate::db::{DbError, Lane};
+use super::{PublishObject, PublishPart, ReadGuard, Storage, new_id};
+use crate::db::{DbError, Lane, Tx};
 
 /// How long the database is asked.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -71,6 +72,23 @@ impl Storage {
             }
             attempt += 1;
         }
+    }
+
+    /// Commits a transaction that inserted the content (or receipt) of this id. The guard is one taken before it.
+    pub(super) async fn commit_settled(&self, tx: Tx, content: Uuid, _guard: &ReadGuard) -> Result<()> {
+        let error = match tx.commit().await {
+            Err(e) if e.is_indeterminate() => e,
+            outcome => return Ok(outcome?),
+        };
+        tracing::warn!(%content, %error, "the answer to COMMIT was lost, asking whether it happened");
+        if self.happened(content).await? { Ok(()) } else { Err(StorageError::new(ErrorKind::Unavailable, error)) }
+    }
+
+    /// Commits a transaction that stores no content of its own: by a receipt.
+    pub(super) async fn commit_with_receipt(&self, tx: Tx, guard: &ReadGuard) -> Result<()> {
+        let receipt = new_id();
+        contents::leave_receipt(&tx, receipt).await?;
+        self.commit_settled(tx, receipt, guard).await
     }
 
     async fn happened(&self, content: Uuid) -> Result<bool> {

@@ -168,9 +168,9 @@ impl Storage {
                     return self.store_settled(&pieces, size, &digests, Target::Object { object, etag }).await;
                 }
                 let (tx, loid) = self.write_pieces(&pieces).await?;
-                publish_large(tx, loid, size, &digests, object, etag).await
+                self.publish_large(tx, loid, size, &digests, object, etag).await
             }
-            Place::Transaction { tx, loid } => publish_large(*tx, loid, size, &digests, object, etag).await,
+            Place::Transaction { tx, loid } => self.publish_large(*tx, loid, size, &digests, object, etag).await,
         }
     }
 
@@ -183,10 +183,29 @@ impl Storage {
             Place::Memory { pieces, _permit } => self.write_pieces(&pieces).await?,
             Place::Transaction { tx, loid } => (*tx, loid),
         };
+        let guard = self.reads.begin().await?;
         let content = new_id();
         contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
         let last_modified = uploads::publish_part(&tx, content, size, &digests.md5, part).await?;
-        tx.commit().await?;
+        self.commit_settled(tx, content, &guard).await?;
+        Ok(last_modified)
+    }
+
+    async fn publish_large(
+        &self,
+        tx: Tx,
+        loid: Oid,
+        size: u64,
+        digests: &Digests,
+        object: &PublishObject,
+        etag: &str,
+    ) -> Result<OffsetDateTime> {
+        let guard = self.reads.begin().await?;
+        let content = new_id();
+        contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
+        let existing = ExistingContent { content, size, etag, parts_count: None };
+        let last_modified = objects::publish(&tx, &existing, object).await?;
+        self.commit_settled(tx, content, &guard).await?;
         Ok(last_modified)
     }
 
@@ -203,11 +222,12 @@ impl Storage {
         let Some(content) = objects::same_content(&self.db, &object.bucket, &object.key, size, &sha256).await? else {
             return Ok(None);
         };
+        let guard = self.reads.begin().await?;
         let tx = self.db.begin("put_same_content", Lane::Short).await?;
         let existing = ExistingContent { content, size, etag, parts_count: None };
         match objects::publish(&tx, &existing, object).await {
             Ok(last_modified) => {
-                tx.commit().await?;
+                self.commit_with_receipt(tx, &guard).await?;
                 Ok(Some(last_modified))
             }
             // Replaced and reaped since we looked: its bytes have to be stored after all.
@@ -240,22 +260,6 @@ impl Storage {
         let (tx, loid) = writer.finish().await?;
         Ok(Place::Transaction { tx: Box::new(tx), loid })
     }
-}
-
-async fn publish_large(
-    tx: Tx,
-    loid: Oid,
-    size: u64,
-    digests: &Digests,
-    object: &PublishObject,
-    etag: &str,
-) -> Result<OffsetDateTime> {
-    let content = new_id();
-    contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
-    let last_modified =
-        objects::publish(&tx, &ExistingContent { content, size, etag, parts_count: None }, object).await?;
-    tx.commit().await?;
-    Ok(last_modified)
 }
 
 /// Runs work that must not stop half-way when the caller goes away.

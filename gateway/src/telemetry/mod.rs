@@ -7,22 +7,25 @@
 
 use std::io::IsTerminal;
 
-use tracing::{Level, Metadata};
-use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
+use tracing::Metadata;
+use tracing_subscriber::filter::{EnvFilter, FilterExt, LevelFilter, filter_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat};
 
 /// The most talkative level allowed per crate.
-const CAPS: &[(&str, Level)] = &[
-    ("s3s", Level::WARN),
-    ("tokio_postgres", Level::INFO),
-    ("postgres_protocol", Level::INFO),
-    ("hyper", Level::INFO),
-    ("hyper_util", Level::INFO),
-    ("h2", Level::INFO),
-    ("rustls", Level::INFO),
+const CAPS: &[(&str, LevelFilter)] = &[
+    // What it refuses is in the access log; its own lines quote whole documents.
+    ("s3s", LevelFilter::OFF),
+    // Says on every start that there is nothing to do.
+    ("refinery_core", LevelFilter::WARN),
+    ("tokio_postgres", LevelFilter::INFO),
+    ("postgres_protocol", LevelFilter::INFO),
+    ("hyper", LevelFilter::INFO),
+    ("hyper_util", LevelFilter::INFO),
+    ("h2", LevelFilter::INFO),
+    ("rustls", LevelFilter::INFO),
 ];
 
 /// Starts logging for the whole process.
@@ -85,7 +88,7 @@ mod tests {
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!(target: "s3s::auth", "secret one");
             tracing::debug!(target: "tokio_postgres::query", "secret two");
-            tracing::warn!(target: "s3s::service", "fit to print");
+            tracing::warn!(target: "hyper::server", "fit to print");
             tracing::trace!(target: "lobgate::gc", "ours");
         });
         let text = String::from_utf8(captured.0.lock().expect("not poisoned").clone()).expect("text");

@@ -28,13 +28,29 @@ SELECT $1, * FROM unnest($2::integer[], $3::bigint[], $4::bigint[], $5::uuid[], 
     types: &[Type::UUID, Type::INT4_ARRAY, Type::INT8_ARRAY, Type::INT8_ARRAY, Type::UUID_ARRAY, Type::BYTEA_ARRAY],
 };
 
+// created_at tells a fence from every content that was ever stored.
 static FENCE: Statement = Statement {
     name: "fence_content",
     sql: "-- fence_content
 WITH fence AS (
-    INSERT INTO lobgate.content (id, inline, size, md5) VALUES ($1, '', 0, decode(md5(''), 'hex'))
+    INSERT INTO lobgate.content (id, inline, size, md5, created_at)
+    VALUES ($1, '', 0, decode(md5(''), 'hex'), '-infinity')
     ON CONFLICT (id) DO NOTHING RETURNING id)
-INSERT INTO lobgate.removed (content_id) SELECT id FROM fence RETURNING content_id",
+INSERT INTO lobgate.removed (content_id) SELECT id FROM fence",
+    types: &[Type::UUID],
+};
+
+static WAS_STORED: Statement = Statement {
+    name: "content_was_stored",
+    sql: "-- content_was_stored
+SELECT created_at > '-infinity' FROM lobgate.content WHERE id = $1",
+    types: &[Type::UUID],
+};
+
+static RECEIPT: Statement = Statement {
+    name: "leave_receipt",
+    sql: "-- leave_receipt
+SELECT lobgate.leave_receipt($1)",
     types: &[Type::UUID],
 };
 
@@ -76,8 +92,16 @@ pub(crate) async fn insert_composite(tx: &Tx, id: Uuid, size: u64, parts: &[Comp
     tx.run(&INSERT_PARTS, &[&id, &numbers, &starts, &sizes, &contents, &checksums]).await.map(drop)
 }
 
+/// Leaves an empty content of this id for the reaper: what a transaction that stores no content was there by.
+pub(crate) async fn leave_receipt(tx: &Tx, id: Uuid) -> Result<(), DbError> {
+    tx.run(&RECEIPT, &[&id]).await.map(drop)
+}
+
 /// Settles whether the transaction that was to insert a content happened: true if it did. If it did not, it now never
 /// will: an empty content takes the id, and the reaper takes that. Waits for a transaction that is still under way.
 pub(crate) async fn fence(tx: &Tx, id: Uuid) -> Result<bool, DbError> {
-    Ok(tx.run(&FENCE, &[&id]).await?.is_empty())
+    tx.run(&FENCE, &[&id]).await?;
+    // A statement of its own: the row that the fence ran into may be younger than the first one's snapshot.
+    let rows = tx.run(&WAS_STORED, &[&id]).await?;
+    Ok(rows.first().is_some_and(|row| row.get(0)))
 }
