@@ -182,11 +182,6 @@ fn http_date(headers: &HeaderMap, name: &HeaderName) -> Option<OffsetDateTime> {
     Timestamp::parse(TimestampFormat::HttpDate, text.trim()).ok().map(OffsetDateTime::from)
 }
 
-/// 412.
-pub(super) fn precondition_failed() -> S3Error {
-    s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold")
-}
-
 /// 304 with the validators that RFC 9110, 15.4.5 asks for.
 fn not_modified(object: &ObjectInfo) -> S3Error {
     let mut error = S3Error::with_message(S3ErrorCode::NotModified, "Not Modified");

@@ -34,7 +34,7 @@ pub(super) fn from_storage(error: StorageError) -> S3Error {
         ErrorKind::BucketNotEmpty => s3_error!(BucketNotEmpty, "The bucket you tried to delete is not empty"),
         ErrorKind::NoSuchKey => s3_error!(NoSuchKey, "The specified key does not exist."),
         ErrorKind::NoSuchUpload => no_such_upload(),
-        ErrorKind::PreconditionFailed => super::conditions::precondition_failed(),
+        ErrorKind::PreconditionFailed => precondition_failed(),
         ErrorKind::InvalidPart => s3_error!(
             InvalidPart,
             "One or more of the specified parts could not be found. The part may not have been uploaded, or the \
@@ -111,6 +111,11 @@ pub(crate) fn custom(code: &'static str, status: StatusCode, message: &'static s
     let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message);
     error.set_status_code(status);
     error
+}
+
+/// 412.
+pub(super) fn precondition_failed() -> S3Error {
+    s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold")
 }
 
 /// 404 for an upload id that names nothing.
