@@ -78,7 +78,7 @@ client= version= bucket= work=
 begin() {
     client=$1 version=$2
     bucket="compat-$1-$(od -An -N5 -tx1 /dev/urandom | tr -d ' ')"
-    work="$COMPAT_WORK/$1-$2"
+    work="$COMPAT_WORK/$1-${2//[^A-Za-z0-9.]/-}"
     rm -rf "$work"
     mkdir -p "$work"
     buckets+=("$bucket")

