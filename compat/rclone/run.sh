@@ -152,7 +152,7 @@ deletes() {
 wrong_keys() {
     RCLONE_CONFIG_LOB_SECRET_ACCESS_KEY=wrong fails_with SignatureDoesNotMatch rclone lsf "lob:$bucket"
     RCLONE_CONFIG_LOB_ACCESS_KEY_ID=NOBODY fails_with InvalidAccessKeyId rclone lsf "lob:$bucket"
-    RCLONE_CONFIG_LOB_SECRET_ACCESS_KEY=wrong fails_with SignatureDoesNotMatch rclone copy "$fixtures/tree" "lob:$bucket/no"
+    RCLONE_CONFIG_LOB_SECRET_ACCESS_KEY=wrong fails_with SignatureDoesNotMatch rclone copy "$fixtures/tree" "lob:$bucket"
 }
 missing_things() {
     fails_with 'NoSuchBucket|directory not found' rclone lsf "lob:$bucket-missing"
