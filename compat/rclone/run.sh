@@ -157,7 +157,7 @@ wrong_keys() {
 missing_things() {
     fails_with 'NoSuchBucket|directory not found' rclone lsf "lob:$bucket-missing"
     fails_with 'NoSuchBucket|not found' rclone copy --s3-no-check-bucket "$fixtures/small" "lob:$bucket-missing/x"
-    fails_with 'not found' rclone deletefile "lob:$bucket/missing"
+    fails_with "not found|doesn't exist" rclone deletefile "lob:$bucket/missing"
 }
 drops_a_bucket() {
     fails_with BucketNotEmpty rclone rmdir "lob:$bucket"
