@@ -30,7 +30,7 @@ for name in $(compgen -e LOBGATE_ || true); do unset "$name"; done
 finish() {
     local code=$?
     trap - EXIT
-    if [ -n "$gateway" ] && kill "$gateway" 2>/dev/null; then wait "$gateway" || true; fi
+    if [ -n "$gateway" ] && kill "$gateway" 2>/dev/null; then wait "$gateway" 2>/dev/null || true; fi
     if [ -n "${COMPAT_KEEP:-}" ]; then echo "kept: $COMPAT_WORK" >&2; else rm -rf "$COMPAT_WORK"; fi
     exit "$code"
 }
@@ -39,6 +39,7 @@ trap 'exit 130' INT TERM
 
 binary=${COMPAT_BINARY:-$checkout/target/release/lobgate}
 data="$COMPAT_WORK/data" log="$COMPAT_WORK/gateway.log"
+: >"$log" # the gateway, in the background, may not have opened it when it is first read
 
 start_gateway() {
     if [ ! -x "$binary" ]; then echo "$binary is missing: run \`make build\` first" >&2; exit 2; fi
