@@ -38,6 +38,10 @@ async fn client(stage: &Stage, program: &Path, arguments: &[&str]) -> String {
             command.env_remove(name);
         }
     }
+    if program.ends_with("aws") {
+        // Older versions do not know AWS_ENDPOINT_URL.
+        command.args(["--endpoint-url", &stage.gateway.endpoint]);
+    }
     command
         .args(arguments)
         .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)

@@ -112,8 +112,13 @@ async fn sub_resources_that_lobgate_does_not_have_are_not_implemented() {
     for (path, names) in [("/bucket".to_owned(), &of_buckets[..]), (path("k"), &of_objects[..])] {
         for name in names {
             for method in ["GET", "PUT", "DELETE", "POST"] {
-                if (method, *name) == ("GET", "versioning") {
-                    continue; // answered: no bucket has versions
+                // Answered with the truth: no bucket has versions, no object has tags.
+                if [("GET", "versioning", false), ("GET", "tagging", true)].contains(&(
+                    method,
+                    *name,
+                    path.ends_with('k'),
+                )) {
+                    continue;
                 }
                 let body = if matches!(method, "PUT" | "POST") { "<x/>" } else { "" };
                 let reply = stage.request(method, &format!("{path}?{name}")).body(body).send().await;
@@ -124,6 +129,10 @@ async fn sub_resources_that_lobgate_does_not_have_are_not_implemented() {
             }
         }
     }
+    let tags = stage.request("GET", &format!("{}?tagging", path("k"))).send().await;
+    assert!(tags.status == 200 && tags.text().contains("TagSet") && tags.xml("Tag").is_none(), "{}", tags.text());
+    let tags = stage.request("GET", &format!("{}?tagging", path("none"))).send().await;
+    assert_eq!(tags.refusal(), (404, "NoSuchKey".to_owned()));
     assert_eq!(stage.get("k").await, b"hello", "nothing was mistaken for a put or a delete");
     let listed = stage.request("GET", "/bucket").send().await;
     assert_eq!(listed.xml_all("Key"), ["k"]);

@@ -7,12 +7,12 @@
 
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use s3s::dto::{Timestamp, TimestampFormat};
-use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
+use s3s::{S3Error, S3ErrorCode, S3Result};
 use time::OffsetDateTime;
 
 use crate::storage::types::{EtagSet, ObjectInfo, WriteConditions};
 
-use super::error::{empty_headers_for_error, not_implemented};
+use super::error::{empty_headers_for_error, not_implemented, precondition_failed};
 
 /// Which headers carry the four conditions.
 struct Names {

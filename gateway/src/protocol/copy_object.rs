@@ -22,7 +22,7 @@ use super::{Answer, Gateway, admission, checksums, conditions, metadata, names, 
 pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {
     gateway.admit(&req)?;
     let (bucket, key) = (names::bucket(&req.input.bucket), names::key(&req.input.key)?);
-    let (source_bucket, source_key) = source_of(&req.input.copy_source)?;
+    let (source_bucket, source_key) = source_in(&req.headers)?;
     let replace = replaces_metadata(req.input.metadata_directive.as_ref())?;
     let algorithm = req.input.checksum_algorithm.as_ref().map(|a| checksums::algorithm(a.as_str())).transpose()?;
     let onto_itself = bucket == source_bucket && key == source_key;
@@ -57,7 +57,15 @@ pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>)
     Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
 }
 
-/// The source that `x-amz-copy-source` names.
+/// The source that the header `x-amz-copy-source` names. It is form-encoded: a plus is a space, as S3 reads it (and s3s
+/// does not).
+fn source_in(headers: &HeaderMap) -> S3Result<(Bucket, Key)> {
+    let text = headers.get("x-amz-copy-source").and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let source = CopySource::parse(&text.replace('+', "%20"));
+    source_of(&source.map_err(|_| s3_error!(InvalidArgument, "Copy Source must mention the source bucket and key"))?)
+}
+
+/// The source that a parsed `x-amz-copy-source` names.
 fn source_of(source: &CopySource) -> S3Result<(Bucket, Key)> {
     match source {
         CopySource::Bucket { bucket, key, version_id } => {
@@ -122,7 +130,7 @@ async fn copied_checksum(
 pub(super) async fn copy_part(gateway: &Gateway, req: S3Request<UploadPartCopyInput>) -> Answer<UploadPartCopyOutput> {
     gateway.admit(&req)?;
     let (bucket, key) = (names::bucket(&req.input.bucket), names::key(&req.input.key)?);
-    let (source_bucket, source_key) = source_of(&req.input.copy_source)?;
+    let (source_bucket, source_key) = source_in(&req.headers)?;
     let number = range::part_number(req.input.part_number)?;
     let id = upload_id(&req.input.upload_id)?;
     let wanted = req.input.copy_source_range.as_deref().map_or(Ok(RangeRequest::Whole), range::copy_source_range)?;

@@ -27,6 +27,7 @@ pub(crate) mod names;
 mod object_attributes;
 mod put_object;
 pub(crate) mod range;
+mod tagging;
 
 use http::HeaderMap;
 use s3s::dto::*;
@@ -105,6 +106,9 @@ impl S3 for Gateway {
         req: S3Request<GetObjectAttributesInput>,
     ) -> Answer<GetObjectAttributesOutput> {
         object_attributes::get(self, req).await
+    }
+    async fn get_object_tagging(&self, req: S3Request<GetObjectTaggingInput>) -> Answer<GetObjectTaggingOutput> {
+        tagging::get(self, req).await
     }
     async fn put_object(&self, req: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
         put_object::put(self, req).await

@@ -44,7 +44,6 @@ const UNSUPPORTED: &[&str] = &[
     "select",
     "select-type",
     "session",
-    "tagging",
     "torrent",
     "versions",
     "website",
@@ -94,6 +93,8 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
     }
     for key in &keys {
         let misplaced = match key.as_str() {
+            // Of an object it can be read; all else about tags is 501 below.
+            "tagging" => false,
             // The one key with two places.
             "uploads" => !matches!((level, method), (Level::Bucket, &Method::GET) | (Level::Object, &Method::POST)),
             key => supported(key).is_some_and(|(at, methods)| at != level || !methods.contains(method)),
@@ -107,6 +108,9 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
         (&Method::POST, _) if is_form(headers) => Err(not_implemented("POST object by form".to_owned())),
         (&Method::POST, Level::Bucket) if !has("delete") => Err(method_not_allowed()),
         (&Method::POST, Level::Object) if !has("uploads") && !has("uploadId") => Err(method_not_allowed()),
+        (method, level) if has("tagging") && (method, level) != (&Method::GET, Level::Object) => {
+            Err(not_implemented("?tagging".to_owned()))
+        }
         (&Method::PUT, Level::Bucket) if has("versioning") => Err(not_implemented("?versioning".to_owned())),
         (&Method::PUT, Level::Object) if has("uploadId") != has("partNumber") => {
             Err(s3_error!(InvalidArgument, "uploadId and partNumber must be given together"))
