@@ -271,7 +271,6 @@ impl Reader {
         let too_far = |_| StorageError::new(ErrorKind::Internal, "a window lies beyond every large object");
         let offset = i64::try_from(window.offset).map_err(too_far)?;
         let length = i32::try_from(window.length).map_err(too_far)?;
-        #[allow(clippy::disallowed_methods)]
         let task = tokio::spawn(async move {
             let window = content::read_window(&db, content, offset, length).await?;
             Ok(Bytes::from_owner(Accounted { window, _permit: permit }))

@@ -16,6 +16,7 @@ use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
 use time::OffsetDateTime;
 use tokio_postgres::types::Oid;
+use uuid::Uuid;
 
 use super::budget::Permit;
 use super::content::digest::{Digester, Digests};
@@ -168,9 +169,11 @@ impl Storage {
                     return self.store_settled(&pieces, size, &digests, Target::Object { object, etag }).await;
                 }
                 let (tx, loid) = self.write_pieces(&pieces).await?;
-                self.publish_large(tx, loid, size, &digests, object, etag).await
+                self.publish_large(Large { tx, loid, size, digests }, object, etag).await
             }
-            Place::Transaction { tx, loid } => self.publish_large(*tx, loid, size, &digests, object, etag).await,
+            Place::Transaction { tx, loid } => {
+                self.publish_large(Large { tx: *tx, loid, size, digests }, object, etag).await
+            }
         }
     }
 
@@ -184,28 +187,19 @@ impl Storage {
             Place::Transaction { tx, loid } => (*tx, loid),
         };
         let guard = self.reads.begin().await?;
-        let content = new_id();
-        contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
-        let last_modified = uploads::publish_part(&tx, content, size, &digests.md5, part).await?;
-        self.commit_settled(tx, content, &guard).await?;
+        let large = Large { tx, loid, size, digests };
+        let content = large.insert().await?;
+        let last_modified = uploads::publish_part(&large.tx, content, size, &large.digests.md5, part).await?;
+        self.commit_settled(large.tx, content, &guard).await?;
         Ok(last_modified)
     }
 
-    async fn publish_large(
-        &self,
-        tx: Tx,
-        loid: Oid,
-        size: u64,
-        digests: &Digests,
-        object: &PublishObject,
-        etag: &str,
-    ) -> Result<OffsetDateTime> {
+    async fn publish_large(&self, large: Large, object: &PublishObject, etag: &str) -> Result<OffsetDateTime> {
         let guard = self.reads.begin().await?;
-        let content = new_id();
-        contents::insert_large(&tx, content, loid, size, &digests.md5, digests.sha256.as_ref()).await?;
-        let existing = ExistingContent { content, size, etag, parts_count: None };
-        let last_modified = objects::publish(&tx, &existing, object).await?;
-        self.commit_settled(tx, content, &guard).await?;
+        let content = large.insert().await?;
+        let existing = ExistingContent { content, size: large.size, etag, parts_count: None };
+        let last_modified = objects::publish(&large.tx, &existing, object).await?;
+        self.commit_settled(large.tx, content, &guard).await?;
         Ok(last_modified)
     }
 
@@ -262,10 +256,26 @@ impl Storage {
     }
 }
 
+/// A large object written by an open transaction, with what is known of its bytes.
+struct Large {
+    tx: Tx,
+    loid: Oid,
+    size: u64,
+    digests: Digests,
+}
+
+impl Large {
+    /// Inserts its content row.
+    async fn insert(&self) -> Result<Uuid> {
+        let content = new_id();
+        let (md5, sha256) = (&self.digests.md5, self.digests.sha256.as_ref());
+        contents::insert_large(&self.tx, content, self.loid, self.size, md5, sha256).await?;
+        Ok(content)
+    }
+}
+
 /// Runs work that must not stop half-way when the caller goes away.
 pub(super) async fn detached<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
-    // The one place where the engine spawns publishing work.
-    #[allow(clippy::disallowed_methods)]
     tokio::spawn(work).await.unwrap_or_else(|e| Err(StorageError::new(ErrorKind::Internal, e)))
 }
 
