@@ -58,9 +58,10 @@ async fn sources_are_named_in_every_way_that_clients_use() {
     stage.put(key, b"hello").await;
     let encoded = path(key);
     let everything_encoded = encoded.trim_start_matches('/').replace('/', "%2F");
-    for source in
-        [encoded.as_str(), encoded.trim_start_matches('/'), &everything_encoded, &format!("{encoded}?versionId=null")]
-    {
+    let plus_for_space = encoded.replace("%20", "+");
+    let of_this_version = format!("{encoded}?versionId=null");
+    let without_slash = encoded.trim_start_matches('/');
+    for source in [encoded.as_str(), without_slash, &everything_encoded, &plus_for_space, &of_this_version] {
         let reply = copy(&stage, source, "copy").send().await;
         assert_eq!(reply.status, 200, "{source}: {}", reply.text());
         assert_eq!(stage.get("copy").await, b"hello");
