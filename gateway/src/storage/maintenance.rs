@@ -40,7 +40,7 @@ impl Storage {
         Ok(inventory::ping(&self.db).await?)
     }
 
-    /// One round of the reaper, of at most `batch` contents and about [`REAPED_PAGES`] pages; `None` where another is at
+    /// One round of the reaper, of at most `batch` contents and about `REAPED_PAGES` pages; `None` where another is at
     /// work.
     ///
     /// # Errors

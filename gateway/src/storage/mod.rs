@@ -18,7 +18,7 @@
 //! | client gone while its body arrives | nothing: buffered bytes are freed, a streamed transaction rolls back |
 //! | gateway killed before COMMIT | nothing: PostgreSQL rolls back when the connection ends |
 //! | gateway killed after COMMIT, before the reply | the object, whole; the client repeats the request |
-//! | COMMIT's answer lost | settled by asking the database for what was stored ([`settle`]) |
+//! | COMMIT's answer lost | settled by asking the database for what was stored (`settle.rs`) |
 //! | gateway killed during a read | its lease runs out, then the reaper no longer waits for it |
 //!
 //! Order of locks: the advisory lock of the bucket, upload row, object row, content row.

@@ -39,7 +39,7 @@ impl Storage {
     /// Uploads under way in a bucket.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSuchBucket`], and those of the database.
+    /// [`NoSuchBucket`](super::ErrorKind::NoSuchBucket), and those of the database.
     pub async fn list_uploads(&self, bucket: &BucketName, query: ListUploads) -> Result<Page<UploadEntry>> {
         self.bucket(bucket).await?;
         let max = query.max_entries as usize;
