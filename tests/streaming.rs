@@ -208,3 +208,15 @@ async fn a_gateway_told_to_stop_finishes_what_it_has_begun() {
     assert!(got.body == data, "what was acknowledged is there");
     assert_consistent(&stage.database).await;
 }
+
+#[tokio::test]
+async fn a_client_that_waits_to_go_on_and_is_not_asked_to_gets_its_connection_closed() {
+    let stage = Stage::start().await;
+    let expecting = |body: &'static str| stage.request("PUT", &path("k")).header("expect", "100-continue").body(body);
+    let empty = expecting("").send().await;
+    assert_eq!((empty.status, empty.header("connection")), (200, Some("close")), "nothing to ask for");
+    let refused = expecting("x").header("if-none-match", "\"tag\"").send().await;
+    assert_eq!((refused.status, refused.header("connection")), (501, Some("close")), "refused before the body");
+    let plain = stage.request("PUT", &path("k")).body("").send().await;
+    assert_eq!((plain.status, plain.header("connection")), (200, None), "nobody waits");
+}

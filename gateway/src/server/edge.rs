@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
 use s3s::dto::CopySource;
 use s3s::service::S3Service;
@@ -72,6 +72,7 @@ impl Edge {
             started: Instant::now(),
         };
         let expects_continue = request.headers().contains_key(header::EXPECT);
+        let version = request.version();
         let (mut parts, incoming) = request.into_parts();
         let body = RequestBody::new(incoming, &parts.headers, self.0.body_idle_timeout);
 
@@ -83,7 +84,12 @@ impl Edge {
                 Ok(self.call_s3(Request::from_parts(parts, Body::http_body(body.clone()))).await)
             }
         };
-        let answer = answer.unwrap_or_else(|_| bare_internal_error());
+        let mut answer = answer.unwrap_or_else(|_| bare_internal_error());
+        if expects_continue && !body.was_asked_for() && version <= Version::HTTP_11 {
+            // A client that waits for `100 Continue` and gets a final answer cannot know whether the next bytes would be
+            // taken for a body (RFC 9110, 10.1.1); botocore misreads the next answer on such a connection.
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         if answer.status().is_client_error() || answer.status().is_server_error() {
             body.drain(expects_continue).await;
         }

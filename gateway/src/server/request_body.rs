@@ -36,6 +36,8 @@ struct Shared {
     /// Runs while the client is waited for.
     idle: Option<Pin<Box<Sleep>>>,
     polled: bool,
+    /// There never was a byte to read.
+    empty: bool,
     ended: bool,
     /// Of a body that has to end with a final chunk.
     tail: Option<Tail>,
@@ -49,6 +51,7 @@ impl RequestBody {
             idle_timeout,
             idle: None,
             polled: false,
+            empty: ended,
             ended,
             tail: Tail::of(headers),
         })))
@@ -56,6 +59,11 @@ impl RequestBody {
 
     fn with<R>(&self, act: impl FnOnce(&mut Shared) -> R) -> R {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the client was asked to go on: hyper sends `100 Continue` when a body that is not empty is read.
+    pub(super) fn was_asked_for(&self) -> bool {
+        self.with(|s| s.polled && !s.empty)
     }
 
     /// Reads on, so that the client comes to read its answer. `expects_continue`: it waits to be asked for the body.
