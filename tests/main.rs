@@ -6,6 +6,7 @@
 #![allow(missing_docs, reason = "tests are sentences")]
 
 mod harness;
+mod hostile;
 
 mod auth;
 mod buckets;

@@ -34,7 +34,7 @@ CREATE TRIGGER object_replaced AFTER UPDATE OF content_id ON lobgate.object
 -- Whether an ETag is in a set; {*} contains every tag.
 CREATE FUNCTION lobgate.etag_in(p_etag text, p_set text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT p_set[1] = '*' OR p_etag = ANY (p_set) $$;
+AS $$ SELECT coalesce(p_set[1] = '*', false) OR p_etag = ANY (p_set) $$;
 
 -- Publishes an object: makes an existing content the live version of a key, if the conditions hold.
 --   p_if_match       NULL, or the ETags one of which the live version must have; {*}: any live version
@@ -103,16 +103,17 @@ CREATE FUNCTION lobgate.put_object(
 LANGUAGE plpgsql
 AS $$
 DECLARE
+    -- first of all locks, here as everywhere
+    v_bucket  integer := lobgate.hold_bucket(p_bucket);
     v_content uuid := p_content;
     v_size    bigint := octet_length(p_bytes);
     v_same    uuid;
 BEGIN
     -- The row lock keeps the content referenced until publish_object takes it over.
     SELECT c.id INTO v_same
-    FROM lobgate.bucket b
-    JOIN lobgate.object o ON o.bucket_id = b.id AND o.key = p_key AND o.is_latest AND NOT o.is_delete_marker
-    JOIN lobgate.content c ON c.id = o.content_id
-    WHERE b.name = p_bucket AND c.size = v_size AND c.sha256 = p_sha256
+    FROM lobgate.object o JOIN lobgate.content c ON c.id = o.content_id
+    WHERE o.bucket_id = v_bucket AND o.key = p_key AND o.is_latest AND NOT o.is_delete_marker
+      AND c.size = v_size AND c.sha256 = p_sha256
     FOR UPDATE OF o;
     IF FOUND THEN
         v_content := v_same;

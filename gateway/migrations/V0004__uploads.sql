@@ -36,7 +36,7 @@ CREATE TRIGGER upload_part_replaced AFTER UPDATE OF content_id ON lobgate.upload
     EXECUTE FUNCTION lobgate.content_reference_removed();
 
 -- Makes an existing content a part of an upload under way, replacing an earlier part of that number.
--- Returns last_modified. SQLSTATE LG004: no such upload.
+-- Returns last_modified. SQLSTATE LG001: no such bucket, LG004: no such upload.
 -- The share lock holds off completion and abort of the upload until this part is committed, never other parts.
 CREATE FUNCTION lobgate.publish_part(
     p_bucket text, p_key text, p_upload uuid, p_part_number integer,
@@ -45,10 +45,11 @@ CREATE FUNCTION lobgate.publish_part(
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    v_now timestamptz;
+    v_bucket integer := lobgate.hold_bucket(p_bucket);
+    v_now    timestamptz;
 BEGIN
-    PERFORM 1 FROM lobgate.upload u JOIN lobgate.bucket b ON b.id = u.bucket_id
-    WHERE u.id = p_upload AND u.key = p_key AND b.name = p_bucket AND u.completed_at IS NULL
+    PERFORM 1 FROM lobgate.upload u
+    WHERE u.id = p_upload AND u.key = p_key AND u.bucket_id = v_bucket AND u.completed_at IS NULL
     FOR SHARE OF u;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'LG004', MESSAGE = 'no such upload';

@@ -4,6 +4,8 @@ CREATE TABLE lobgate.instance (
     id         uuid PRIMARY KEY,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     heartbeat  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- how long this instance may be silent before it counts as dead: its own setting, others may have another
+    lease      interval NOT NULL,
     snapshot   pg_snapshot NOT NULL DEFAULT pg_current_snapshot(),
     host       text NOT NULL,
     version    text NOT NULL
@@ -22,8 +24,10 @@ CREATE TABLE lobgate.instance (
 -- locate query: the reader cannot have seen the reference. A reader whose instance registers after S locates after S.
 -- A transaction that begins to share the content needs FOR KEY SHARE on its row (the foreign key): it comes before
 -- the row lock, and (a) sees it; or it waits, finds the row gone, fails with 23503, and locates again.
+-- A fence (see lobgate.content, created_at) stays for a day, so that a statement that still lingers somewhere between
+-- gateway and server cannot find its id free again.
 -- A composite's parts enter removed when the composite goes, by the trigger on content_part, and so wait another round.
-CREATE FUNCTION lobgate.reap(p_batch integer, p_max_pages bigint, p_lease interval)
+CREATE FUNCTION lobgate.reap(p_batch integer, p_max_pages bigint)
 RETURNS TABLE (seen bigint, reaped bigint, bytes bigint, pages bigint)
 LANGUAGE plpgsql
 AS $$
@@ -36,7 +40,7 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('lobgate.reaper', 0)) THEN
         RETURN;
     END IF;
-    DELETE FROM lobgate.instance i WHERE i.heartbeat < clock_timestamp() - p_lease;
+    DELETE FROM lobgate.instance i WHERE i.heartbeat < clock_timestamp() - i.lease;
 
     SELECT array_agg(e.id), array_agg(DISTINCT e.content_id) INTO v_entries, v_candidates
     FROM (SELECT r.id, r.content_id,
@@ -44,6 +48,8 @@ BEGIN
                  row_number() OVER (ORDER BY r.id) AS nth
           FROM (SELECT w.id, w.content_id FROM lobgate.removed w
                 WHERE NOT EXISTS (SELECT 1 FROM lobgate.instance i WHERE NOT pg_visible_in_snapshot(w.xid, i.snapshot))
+                  AND NOT EXISTS (SELECT 1 FROM lobgate.content f WHERE f.id = w.content_id
+                                  AND f.created_at = '-infinity' AND w.removed_at > clock_timestamp() - interval '1 day')
                 ORDER BY w.id LIMIT p_batch) r
           LEFT JOIN lobgate.content c ON c.id = r.content_id) e
     WHERE e.pages <= p_max_pages OR e.nth = 1;
@@ -85,22 +91,51 @@ BEGIN
 END
 $$;
 
+-- Entries of removed that bear a transaction id of the future come from another cluster, by dump and restore: they are
+-- entered anew, or they would wait until this cluster has used as many ids. Returns how many.
+CREATE FUNCTION lobgate.adopt_removed() RETURNS bigint
+LANGUAGE sql
+AS $$
+    WITH adopted AS (
+        UPDATE lobgate.removed SET xid = pg_current_xact_id()
+        WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) RETURNING 1)
+    SELECT count(*) FROM adopted
+$$;
+
+-- Row triggers do not see TRUNCATE, and contents would be forgotten by it.
+CREATE FUNCTION lobgate.refuse_truncate() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'lobgate.% cannot be truncated: DELETE its rows, so that the reaper learns of their contents', TG_TABLE_NAME;
+END
+$$;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON lobgate.object EXECUTE FUNCTION lobgate.refuse_truncate();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON lobgate.upload_part EXECUTE FUNCTION lobgate.refuse_truncate();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON lobgate.content_part EXECUTE FUNCTION lobgate.refuse_truncate();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON lobgate.content EXECUTE FUNCTION lobgate.refuse_truncate();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON lobgate.removed EXECUTE FUNCTION lobgate.refuse_truncate();
+
 -- Aborts uploads that saw no part for p_age, and forgets completed ones that old. Returns how many were aborted.
 CREATE FUNCTION lobgate.expire_uploads(p_age interval, p_batch integer) RETURNS bigint
 LANGUAGE plpgsql
 AS $$
 DECLARE
     v_aborted bigint;
+    v_stale   uuid[];
 BEGIN
     DELETE FROM lobgate.upload u WHERE u.id IN (
         SELECT d.id FROM lobgate.upload d WHERE d.completed_at < clock_timestamp() - p_age
         LIMIT p_batch FOR UPDATE SKIP LOCKED);
-    DELETE FROM lobgate.upload u WHERE u.id IN (
+    v_stale := ARRAY (
         SELECT d.id FROM lobgate.upload d
         WHERE d.completed_at IS NULL AND d.initiated_at < clock_timestamp() - p_age
-          AND NOT EXISTS (SELECT 1 FROM lobgate.upload_part p
-                          WHERE p.upload_id = d.id AND p.last_modified >= clock_timestamp() - p_age)
-        LIMIT p_batch FOR UPDATE SKIP LOCKED);
+        ORDER BY d.initiated_at LIMIT p_batch FOR UPDATE SKIP LOCKED);
+    -- A statement of its own: under the locks no part can be added, and those added before them are seen.
+    DELETE FROM lobgate.upload u
+    WHERE u.id = ANY (v_stale)
+      AND NOT EXISTS (SELECT 1 FROM lobgate.upload_part p
+                      WHERE p.upload_id = u.id AND p.last_modified >= clock_timestamp() - p_age);
     GET DIAGNOSTICS v_aborted = ROW_COUNT;
     RETURN v_aborted;
 END

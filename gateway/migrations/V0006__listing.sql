@@ -33,7 +33,8 @@ LANGUAGE plpgsql STABLE ROWS 1000
 AS $$
 DECLARE
     v_from   text COLLATE "C" := greatest(coalesce(p_from, '') COLLATE "C", p_prefix COLLATE "C");
-    v_end    text COLLATE "C" := lobgate.prefix_end(p_prefix);
+    -- no key is as long as the greatest text that stands in for an open end
+    v_end    text COLLATE "C" := coalesce(lobgate.prefix_end(p_prefix), repeat(chr(1114111), 257));
     v_count  integer := 0;
     v_at     integer;
     v_jumped boolean;
@@ -46,7 +47,7 @@ BEGIN
                    o.checksum_algorithm, o.checksum_type
             FROM lobgate.object o
             WHERE o.bucket_id = p_bucket_id AND o.is_latest AND NOT o.is_delete_marker
-              AND o.key >= v_from AND (v_end IS NULL OR o.key < v_end)
+              AND o.key >= v_from AND o.key < v_end
             ORDER BY o.key LIMIT p_limit - v_count
         LOOP
             v_count := v_count + 1;

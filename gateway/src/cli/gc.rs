@@ -46,7 +46,7 @@ async fn reclaim(workplace: &Workplace, config: &Config) -> anyhow::Result<()> {
     loop {
         // Our own lease must not hold back what was removed before this round.
         workplace.renew().await?;
-        match storage.reap(config.gc.batch, config.gc.lease).await? {
+        match storage.reap(config.gc.batch).await? {
             None => anyhow::bail!("another reaper is at work on this database: its gateway does the same"),
             Some(reaped) if reaped.seen == 0 => break,
             Some(reaped) => {

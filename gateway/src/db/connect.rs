@@ -94,7 +94,8 @@ impl Target {
         config
             .keepalives_idle(Duration::from_secs(30))
             .keepalives_interval(Duration::from_secs(10))
-            .keepalives_retries(3);
+            .keepalives_retries(3)
+            .tcp_user_timeout(Duration::from_secs(60));
         Ok(Self { config, verify, root_certificates: options.sslrootcert })
     }
 

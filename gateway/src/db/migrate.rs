@@ -60,7 +60,7 @@ pub struct MigrationState {
 pub async fn migrate(client: &mut Client) -> Result<Vec<String>, MigrateError> {
     client
         .batch_execute(&format!(
-            "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL client_min_messages = warning; {LOCK}; {CREATE_SCHEMA}"
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SET LOCAL client_min_messages = warning; {LOCK}; {CREATE_SCHEMA}"
         ))
         .await
         .map_err(|e| database(&e))?;

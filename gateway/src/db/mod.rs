@@ -29,6 +29,9 @@ pub use transaction::Tx;
 /// How often a statement that is known not to have happened is sent again.
 const MAX_ATTEMPTS: u32 = 4;
 
+/// What is added to `statement_timeout` before an answer is given up: the server's own word comes first if it can.
+const ANSWER_MARGIN: Duration = Duration::from_secs(5);
+
 /// What a [`Db`] needs to know of its pools.
 #[derive(Clone, Debug)]
 pub struct PoolOptions {
@@ -53,6 +56,8 @@ pub enum Lane {
     Short,
     /// Transactions that last as long as a client's upload.
     Writer,
+    /// The lease alone: however busy the others are, it is renewed in time.
+    Lease,
 }
 
 /// A database with its pools. Cheap to clone.
@@ -60,6 +65,9 @@ pub enum Lane {
 pub struct Db {
     short: Pool,
     writers: Pool,
+    lease: Pool,
+    /// Longest wait for the answer to a single statement.
+    answer_timeout: Duration,
     facts: ServerFacts,
 }
 
@@ -72,6 +80,8 @@ impl Db {
         Ok(Self {
             short: pool(target, &facts, options, options.size)?,
             writers: pool(target, &facts, options, options.writer_size)?,
+            lease: pool(target, &facts, options, 1)?,
+            answer_timeout: options.statement_timeout + ANSWER_MARGIN,
             facts,
         })
     }
@@ -82,14 +92,14 @@ impl Db {
         &self.facts
     }
 
-    /// Runs a statement that changes nothing, again where the connection failed or the server restarts.
+    /// Runs a statement that may be repeated without harm, again where the connection failed or the server restarts.
     ///
     /// # Errors
     /// [`DbError`] after the last attempt.
     pub async fn read(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, DbError> {
         let mut attempt = 1;
         loop {
-            match self.once(statement, params).await {
+            match self.once(Lane::Short, statement, params).await {
                 Err(e) if e.is_transient() && attempt < MAX_ATTEMPTS => pause(&e, statement.name, attempt).await,
                 outcome => return outcome,
             }
@@ -103,9 +113,22 @@ impl Db {
     /// # Errors
     /// [`DbError`]; with [`DbErrorKind::Indeterminate`] the statement may have been committed.
     pub async fn write(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, DbError> {
+        self.write_in(Lane::Short, statement, params).await
+    }
+
+    /// As [`Db::write`], in a lane.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub async fn write_in(
+        &self,
+        lane: Lane,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, DbError> {
         let mut attempt = 1;
         loop {
-            match self.once(statement, params).await.map_err(DbError::of_write) {
+            match self.once(lane, statement, params).await.map_err(DbError::of_write) {
                 Err(e) if e.is_transient() && !e.is_indeterminate() && attempt < MAX_ATTEMPTS => {
                     pause(&e, statement.name, attempt).await;
                 }
@@ -154,15 +177,28 @@ impl Db {
         [("short", self.short.status()), ("writer", self.writers.status())]
     }
 
-    async fn once(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, DbError> {
-        let client = self.connection(Lane::Short).await?;
-        statement.run(&client, self.facts.pooled, params).await
+    async fn once(
+        &self,
+        lane: Lane,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, DbError> {
+        let client = self.connection(lane).await?;
+        match tokio::time::timeout(self.answer_timeout, statement.run(&client, self.facts.pooled, params)).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                // The server's own timeout did not speak: it hangs, or the network does.
+                drop(Object::take(client));
+                Err(DbError::determinate(DbErrorKind::Lost, "the server did not answer in time"))
+            }
+        }
     }
 
     async fn connection(&self, lane: Lane) -> Result<Object, DbError> {
         let pool = match lane {
             Lane::Short => &self.short,
             Lane::Writer => &self.writers,
+            Lane::Lease => &self.lease,
         };
         // The one place where connections are taken.
         #[allow(clippy::disallowed_methods)]

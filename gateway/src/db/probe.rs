@@ -60,7 +60,7 @@ impl ServerFacts {
         let lz4 = if self.lz4 { "SET default_toast_compression = 'lz4';" } else { "" };
         format!(
             "SET application_name = 'lobgate'; SET statement_timeout = {}; SET synchronous_commit = on; \
-             SET bytea_output = 'hex'; SET client_min_messages = warning; {lz4}",
+             SET default_transaction_isolation = 'read committed'; SET bytea_output = 'hex'; SET client_min_messages = warning; {lz4}",
             statement_timeout.as_millis()
         )
     }
@@ -125,6 +125,14 @@ pub async fn probe(target: &Target, pooler: Pooler, timeout: Duration) -> Result
              ALTER ROLE … SET synchronous_commit = on"
                 .into(),
         ));
+    }
+    let isolation = one(&client, "SHOW default_transaction_isolation").await?;
+    if pooled && isolation != "read committed" {
+        return Err(ProbeError::Unfit(format!(
+            "transactions of this role begin as {isolation} behind the pooler, but lobgate's functions need each of \
+             their statements to see what was committed before it: \
+             ALTER ROLE … SET default_transaction_isolation = 'read committed'"
+        )));
     }
     check_rights(&client).await?;
     Ok(ServerFacts { version, version_text, pooled, lz4, fsync })

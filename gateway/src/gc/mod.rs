@@ -35,8 +35,6 @@ const EXPIRY_BATCH: u32 = 100;
 pub struct GcOptions {
     /// Time between two renewals of the lease, and between two looks for removed contents.
     pub interval: Duration,
-    /// How long a lease is believed.
-    pub lease: Duration,
     /// Large objects unlinked per transaction: each takes a slot of the server's lock table.
     pub batch: u32,
     /// Age at which an upload without activity is aborted.
@@ -109,7 +107,7 @@ impl Collector {
     async fn reap(&mut self) {
         loop {
             let pace = Pace::begin();
-            match self.storage.reap(self.options.batch, self.options.lease).await {
+            match self.storage.reap(self.options.batch).await {
                 Ok(Some(reaped)) => {
                     self.vacuum.count(&reaped);
                     metrics::counter!("lobgate_reaped_contents_total").increment(reaped.contents);

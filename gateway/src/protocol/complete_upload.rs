@@ -13,7 +13,7 @@ use crate::storage::{CompleteUpload, CompletedPart, Upload};
 
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, decode, header_name, invalid_value};
-use super::error::from_storage;
+use super::error::{from_storage, malformed_xml};
 use super::multipart::upload_id;
 use super::{Answer, Gateway, conditions, names, range};
 
@@ -60,12 +60,7 @@ pub(super) async fn complete(
 
 /// Parts with their numbers, which ascend.
 fn checked_order(parts: Vec<PartInput>) -> S3Result<Vec<(u32, PartInput)>> {
-    let malformed = || {
-        s3_error!(
-            MalformedXML,
-            "The XML you provided was not well-formed or did not validate against our published schema"
-        )
-    };
+    let malformed = malformed_xml;
     let too_many = parts.len() > usize::try_from(MAX_PART_NUMBER).unwrap_or(usize::MAX);
     if parts.is_empty() || too_many {
         return Err(malformed());
@@ -88,10 +83,7 @@ fn checked_order(parts: Vec<PartInput>) -> S3Result<Vec<(u32, PartInput)>> {
 
 fn completed_part((number, part): (u32, PartInput), upload: &Upload) -> S3Result<CompletedPart> {
     let Some(etag) = part.e_tag.as_ref().map(|tag| tag.value().to_owned()) else {
-        return Err(s3_error!(
-            MalformedXML,
-            "The XML you provided was not well-formed or did not validate against our published schema"
-        ));
+        return Err(malformed_xml());
     };
     let texts = [
         (Algorithm::Crc32, part.checksum_crc32),

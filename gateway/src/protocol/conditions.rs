@@ -141,9 +141,13 @@ fn etag_set(headers: &HeaderMap, name: &HeaderName, comparison: Comparison) -> O
     for value in headers.get_all(name) {
         let text = String::from_utf8_lossy(value.as_bytes());
         present |= !text.trim().is_empty();
+        if text.trim() == "*" {
+            return Some(EtagSet::Any);
+        }
         for (tag, weak) in entity_tags(&text) {
-            if tag == "*" && !weak {
-                return Some(EtagSet::Any);
+            // In quotes a star is an ordinary tag, which no object has; to the index it would mean any.
+            if tag == "*" {
+                continue;
             }
             if matches!(comparison, Comparison::Weak) || !weak {
                 tags.push(tag);

@@ -118,6 +118,11 @@ pub(super) fn precondition_failed() -> S3Error {
     s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold")
 }
 
+/// 400 for a document that is none of S3's.
+pub(crate) fn malformed_xml() -> S3Error {
+    s3_error!(MalformedXML, "The XML you provided was not well-formed or did not validate against our published schema")
+}
+
 /// 404 for an upload id that names nothing.
 pub(super) fn no_such_upload() -> S3Error {
     s3_error!(

@@ -54,7 +54,7 @@ pub(super) async fn get(gateway: &Gateway, mut req: S3Request<GetObjectInput>) -
     let mut output = GetObjectOutput::default();
     describe!(output, &located.info, &selected, wants_checksum(req.input.checksum_mode.as_ref()));
     let status = selected.status();
-    output.body = Some(body::outgoing(located.open()));
+    output.body = Some(body::outgoing(located.open().await.map_err(from_storage)?));
     Ok(S3Response::with_status(output, status))
 }
 

@@ -74,14 +74,15 @@ impl Edge {
         let expects_continue = request.headers().contains_key(header::EXPECT);
         let version = request.version();
         let (mut parts, incoming) = request.into_parts();
-        let body = RequestBody::new(incoming, &parts.headers, self.0.body_idle_timeout);
+        let body = RequestBody::new(incoming, &parts, self.0.body_idle_timeout);
 
         let permit = Arc::clone(&self.0.places).try_acquire_owned().ok();
         let answer = match self.check(&parts, permit.as_ref()) {
             Err(refusal) => refusal.to_http_response(),
             Ok(()) => {
                 parts.extensions.insert(envelope.operation.clone());
-                Ok(self.call_s3(Request::from_parts(parts, Body::http_body(body.clone()))).await)
+                let answer = self.call_s3(Request::from_parts(parts, Body::http_body(body.clone()))).await;
+                if body.is_refused_document() { error::malformed_xml().to_http_response() } else { Ok(answer) }
             }
         };
         let mut answer = answer.unwrap_or_else(|_| bare_internal_error());
@@ -114,8 +115,14 @@ impl Edge {
     }
 
     async fn call_s3(&self, request: Request<Body>) -> HttpResponse {
+        let odd_query = request.uri().query().is_some_and(has_control_character);
         match AssertUnwindSafe(self.0.s3.call(request)).catch_unwind().await {
             Ok(Ok(answer)) => return answer,
+            // The message of an error that quotes such a value cannot be written as XML.
+            Ok(Err(_)) if odd_query => {
+                let refusal = s3_error!(InvalidArgument, "A query parameter contains a control character");
+                return refusal.to_http_response().unwrap_or_else(|_: S3Error| bare_internal_error());
+            }
             Ok(Err(error)) => tracing::error!(%error, "s3s fails"),
             Err(_) => tracing::error!("an operation panics"),
         }
@@ -143,6 +150,10 @@ fn check_copy_source(method: &Method, headers: &HeaderMap) -> S3Result<()> {
             "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"
         )),
     }
+}
+
+fn has_control_character(query: &str) -> bool {
+    percent_encoding::percent_decode_str(query).any(|byte| byte.is_ascii_control())
 }
 
 fn is_signature_v2(headers: &HeaderMap) -> bool {

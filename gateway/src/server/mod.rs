@@ -3,6 +3,7 @@
 //! [`run`] binds both addresses before it says that it is ready, so that a supervisor learns of a taken port at once. On
 //! shutdown readiness goes first, then the S3 socket, then the connections drain, and the admin address answers last.
 
+mod document;
 mod edge;
 mod error_body;
 mod final_chunk;
@@ -109,12 +110,7 @@ fn ready_check(storage: Storage) -> ReadyCheck {
 }
 
 fn gc_options(config: &Config) -> GcOptions {
-    GcOptions {
-        interval: config.gc.interval,
-        lease: config.gc.lease,
-        batch: config.gc.batch,
-        upload_expiry: config.gc.upload_expiry,
-    }
+    GcOptions { interval: config.gc.interval, batch: config.gc.batch, upload_expiry: config.gc.upload_expiry }
 }
 
 impl From<&Config> for ServerSettings {

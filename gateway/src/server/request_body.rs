@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -19,6 +19,7 @@ use tokio::time::Sleep;
 
 use crate::protocol::error::BodyIdle;
 
+use super::document::Document;
 use super::final_chunk::{FinalChunkMissing, Tail};
 
 /// Most bytes read on behalf of an answer.
@@ -41,10 +42,12 @@ struct Shared {
     ended: bool,
     /// Of a body that has to end with a final chunk.
     tail: Option<Tail>,
+    /// Of a request that carries an XML document.
+    document: Option<Document>,
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, headers: &HeaderMap, idle_timeout: Duration) -> Self {
+    pub(super) fn new(incoming: Incoming, request: &Parts, idle_timeout: Duration) -> Self {
         let ended = incoming.is_end_stream();
         Self(Arc::new(Mutex::new(Shared {
             incoming,
@@ -53,7 +56,8 @@ impl RequestBody {
             polled: false,
             empty: ended,
             ended,
-            tail: Tail::of(headers),
+            tail: Tail::of(&request.headers),
+            document: Document::of(&request.method),
         })))
     }
 
@@ -64,6 +68,11 @@ impl RequestBody {
     /// Whether the client was asked to go on: hyper sends `100 Continue` when a body that is not empty is read.
     pub(super) fn was_asked_for(&self) -> bool {
         self.with(|s| s.polled && !s.empty)
+    }
+
+    /// Whether the body is an XML document that was refused.
+    pub(super) fn is_refused_document(&self) -> bool {
+        self.with(|s| s.document.as_ref().is_some_and(Document::is_refused))
     }
 
     /// Reads on, so that the client comes to read its answer. `expects_continue`: it waits to be asked for the body.
@@ -94,6 +103,11 @@ impl Shared {
         if let Poll::Ready(next) = Pin::new(&mut self.incoming).poll_frame(cx) {
             self.idle = None;
             self.ended = !matches!(next, Some(Ok(_)));
+            if let (Some(Ok(frame)), Some(document)) = (&next, &mut self.document)
+                && let Err(refused) = document.push(frame.data_ref().map_or(&[], |data| data))
+            {
+                return Poll::Ready(Some(Err(Box::new(refused))));
+            }
             match (&next, &mut self.tail) {
                 (Some(Ok(frame)), Some(tail)) => tail.push(frame.data_ref().map_or(&[], |data| data)),
                 (None, Some(tail)) if !tail.is_final_chunk() => {

@@ -10,12 +10,10 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use crate::auth::{Gate, RootAuth, RootCredentials};
 use crate::protocol::Gateway;
 
+use super::document::DOCUMENT_BYTES;
 use super::host::Hosts;
 use super::second_pass::SecondPass;
 
-/// Largest XML body: 1000 keys of 1024 bytes, every byte of them escaped, are below 7 MiB; 10,000 parts with their
-/// checksums below 4 MiB.
-const XML_BODY_BYTES: usize = 8 << 20;
 /// Largest chunk of an aws-chunked body, which s3s holds in memory. SDKs send at most 1 MiB.
 const CHUNK_BYTES: usize = 16 << 20;
 /// Largest body of one PutObject or UploadPart.
@@ -44,7 +42,7 @@ pub(super) fn build(
 
 fn s3_config(region: &str) -> anyhow::Result<S3Config> {
     let mut config = S3Config::default();
-    config.xml_max_body_size = XML_BODY_BYTES;
+    config.xml_max_body_size = DOCUMENT_BYTES;
     config.aws_chunked_stream_max_chunk_size = CHUNK_BYTES;
     config.put_object_max_size = Some(OBJECT_BYTES);
     config.expected_region = Some(Region::new(region.into()).context("the configured region is not a region name")?);

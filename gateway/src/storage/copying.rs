@@ -69,7 +69,7 @@ impl Storage {
         }
         let checksums: Vec<_> = algorithm.into_iter().collect();
         let options = StageOptions { length: Some(length), checksums, signed_sha256: None, max_length: length };
-        let body = source.open().map_err(|e| Box::new(e) as Box<dyn std::error::Error + Send + Sync>);
+        let body = source.open().await?.map_err(|e| Box::new(e) as Box<dyn std::error::Error + Send + Sync>);
         let staged = self.stage(Box::pin(body), options).await.map_err(unwrap_body)?;
         part.checksum = algorithm.and_then(|a| {
             staged.checksum(a).map(|value| super::types::Checksum {

@@ -123,8 +123,8 @@ impl From<DbError> for StorageError {
             (_, Some("LG003")) => ErrorKind::PreconditionFailed,
             (_, Some("LG004")) => ErrorKind::NoSuchUpload,
             (_, Some("LG005")) => ErrorKind::BucketNotEmpty,
-            // disk_full, and the limit of a file or of temporary space
-            (_, Some("53100" | "54000" | "53400")) => ErrorKind::NoSpace,
+            // disk_full, and the limit of temporary space
+            (_, Some("53100" | "53400")) => ErrorKind::NoSpace,
             // too_many_connections, out_of_memory, query_canceled (statement_timeout), lock_not_available, deadlock,
             // serialization failure
             (_, Some("53300" | "53200" | "57014" | "55P03" | "40P01" | "40001")) => ErrorKind::Busy,

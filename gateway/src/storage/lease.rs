@@ -33,7 +33,12 @@ impl Lease {
             id: Uuid::now_v7(),
             host: format!("{host}:{}", std::process::id()),
             version: env!("CARGO_PKG_VERSION"),
+            lease,
         };
+        let adopted = instances::adopt_removed(db).await?;
+        if adopted > 0 {
+            tracing::info!(adopted, "removals of another cluster entered anew: this database was restored");
+        }
         let sent = Instant::now();
         let snapshot = instances::register(db, &who).await?;
         let reads = Arc::new(RunningReads::new(snapshot, lease, sent));

@@ -58,14 +58,20 @@ impl Storage {
             return Ok(Page { entries: Vec::new(), truncated: false });
         };
         let limit = query.max_entries.saturating_add(1);
+        let end = prefix_end(&query.prefix).unwrap_or_else(beyond_all_keys);
         let mut entries = match query.delimiter.as_deref().filter(|d| !d.is_empty()) {
             Some(delimiter) => listing::delimited(&self.db, bucket_id, &query.prefix, delimiter, &from, limit).await?,
-            None => listing::plain(&self.db, bucket_id, &from, prefix_end(&query.prefix).as_deref(), limit).await?,
+            None => listing::plain(&self.db, bucket_id, &from, &end, limit).await?,
         };
         let truncated = entries.len() > max;
         entries.truncate(max);
         Ok(Page { entries, truncated })
     }
+}
+
+/// A text that sorts after every key: longer than a key can be, of the greatest character.
+fn beyond_all_keys() -> String {
+    char::MAX.to_string().repeat(super::types::MAX_KEY_BYTES / char::MAX.len_utf8() + 1)
 }
 
 /// The least key that the page may begin with; `None` where no key can.

@@ -45,8 +45,8 @@ impl Storage {
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn reap(&self, batch: u32, lease: Duration) -> Result<Option<Reaped>> {
-        Ok(removal::reap(&self.db, batch, REAPED_PAGES, lease).await?)
+    pub async fn reap(&self, batch: u32) -> Result<Option<Reaped>> {
+        Ok(removal::reap(&self.db, batch, REAPED_PAGES).await?)
     }
 
     /// Aborts uploads that saw no part for `age`, at most `batch` of them. Returns how many.

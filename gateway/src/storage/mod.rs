@@ -85,6 +85,9 @@ pub struct StorageOptions {
     pub body_idle_timeout: Duration,
 }
 
+/// Part of the memory for uploads that is kept for bodies short enough to be stored inline: one in so many.
+const SHORT_UPLOADS_SHARE: u64 = 8;
+
 /// The engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Storage {
@@ -92,6 +95,8 @@ pub struct Storage {
     options: Arc<StorageOptions>,
     reads: Arc<RunningReads>,
     uploads: Budget,
+    /// A share of the uploads' memory that only short bodies may take: large ones of slow clients cannot lock them out.
+    short_uploads: Budget,
     downloads: Budget,
 }
 
@@ -127,9 +132,11 @@ impl Storage {
     /// The engine over a database. `reads` is what this instance registered for ([`RunningReads`]).
     #[must_use]
     pub fn new(db: Db, options: StorageOptions, reads: Arc<RunningReads>) -> Self {
-        let uploads = Budget::new(options.upload_memory, options.memory_wait);
+        let reserved = options.upload_memory / SHORT_UPLOADS_SHARE;
+        let short_uploads = Budget::new(reserved, options.memory_wait);
+        let uploads = Budget::new(options.upload_memory - reserved, options.memory_wait);
         let downloads = Budget::new(options.download_memory, options.memory_wait);
-        Self { db, options: Arc::new(options), reads, uploads, downloads }
+        Self { db, options: Arc::new(options), reads, uploads, short_uploads, downloads }
     }
 
     /// Creates a bucket.

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::pin::Pin;
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
@@ -141,13 +141,18 @@ impl Located {
         self.part.as_ref()
     }
 
-    /// Streams the bytes of [`Located::range`]; nothing where there is none.
-    #[must_use]
-    pub fn open(self) -> ByteStream {
-        self.reopen()
+    /// Streams the bytes of [`Located::range`]; nothing where there is none. The first of them are fetched before this
+    /// returns: whatever is short or broken by then can still be answered with an error.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`], [`ErrorKind::ReadInterrupted`], and those of the database.
+    pub async fn open(self) -> Result<ByteStream> {
+        let mut stream = self.reopen();
+        let first = stream.next().await.transpose()?;
+        Ok(Box::pin(futures::stream::iter(first.map(Ok)).chain(stream)))
     }
 
-    /// As [`Located::open`], for a caller that needs this afterwards.
+    /// As [`Located::open`], for a caller that needs this afterwards; nothing is fetched yet.
     pub(super) fn reopen(&self) -> ByteStream {
         let range = self.range.clone().unwrap_or(0..0);
         let reader = Reader {

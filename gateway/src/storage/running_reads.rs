@@ -37,6 +37,8 @@ struct State {
     older: VecDeque<Arc<Epoch>>,
     /// When the last renewal that succeeded was sent.
     renewed: Instant,
+    /// How often the lease has been lost and found again.
+    generation: u64,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,8 @@ struct Epoch {
 #[derive(Clone, Debug)]
 pub struct ReadGuard {
     reads: Arc<RunningReads>,
+    /// Of the lease when the read began: the reaper knew of it without a gap only in this one.
+    generation: u64,
     _epoch: Arc<Epoch>,
 }
 
@@ -55,7 +59,8 @@ impl RunningReads {
     /// No reads yet; `snapshot` was taken by the registration sent at `sent`.
     #[must_use]
     pub fn new(snapshot: String, lease: Duration, sent: Instant) -> Self {
-        let state = State { current: Arc::new(Epoch { snapshot }), older: VecDeque::new(), renewed: sent };
+        let state =
+            State { current: Arc::new(Epoch { snapshot }), older: VecDeque::new(), renewed: sent, generation: 0 };
         Self { state: Mutex::new(state), lease, renewal: Notify::new() }
     }
 
@@ -90,7 +95,8 @@ impl RunningReads {
 
     fn try_begin(self: &Arc<Self>) -> Option<ReadGuard> {
         let state = self.state();
-        let guard = || ReadGuard { reads: Arc::clone(self), _epoch: Arc::clone(&state.current) };
+        let guard =
+            || ReadGuard { reads: Arc::clone(self), generation: state.generation, _epoch: Arc::clone(&state.current) };
         self.holds_lease(&state).then(guard)
     }
 
@@ -105,6 +111,9 @@ impl RunningReads {
     /// Begins a new epoch: the bound was published by a renewal sent at `sent`, which answered with a fresh snapshot.
     pub fn renewed(&self, snapshot: String, sent: Instant) {
         let mut state = self.state();
+        if !self.holds_lease(&state) {
+            state.generation += 1;
+        }
         state.renewed = sent;
         if state.current.snapshot != snapshot {
             let finished = std::mem::replace(&mut state.current, Arc::new(Epoch { snapshot }));
@@ -136,9 +145,13 @@ impl ReadGuard {
     /// Whether the read may go on.
     ///
     /// # Errors
-    /// [`ErrorKind::ReadInterrupted`] where the lease has run out: the reaper may not know of this read any more.
+    /// [`ErrorKind::ReadInterrupted`] where the lease has run out since it began, found again or not: the reaper may have
+    /// worked without knowing of this read.
     pub fn check(&self) -> Result<()> {
-        if self.reads.holds_lease(&self.reads.state()) { Ok(()) } else { Err(ErrorKind::ReadInterrupted.into()) }
+        let state = self.reads.state();
+        let unbroken = self.reads.holds_lease(&state) && state.generation == self.generation;
+        drop(state);
+        if unbroken { Ok(()) } else { Err(ErrorKind::ReadInterrupted.into()) }
     }
 }
 
@@ -184,6 +197,7 @@ mod tests {
         assert_eq!(read.check().unwrap_err().kind(), ErrorKind::ReadInterrupted);
         assert_eq!(reads.begin().await.unwrap_err().kind(), ErrorKind::Unavailable);
         reads.renewed("2:2:".into(), Instant::now());
+        assert_eq!(read.check().unwrap_err().kind(), ErrorKind::ReadInterrupted, "the gap is not forgotten");
         assert!(reads.begin().await.is_ok());
     }
 }

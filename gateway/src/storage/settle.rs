@@ -2,7 +2,7 @@
 //!
 //! The id of the content that a write stores was chosen here, before anything was sent, and `content.id` is unique. So
 //! another transaction that inserts the same id settles the question: it waits for a transaction still under way; if that
-//! committed, the insert conflicts and the write happened; otherwise the id is now taken by an empty content, and the
+//! committed, the insert conflicts and the write happened; otherwise the id is now taken by an empty content, a fence, for a day, and the
 //! write, should it still arrive, fails. A write that stores no content (a copy, a repeated upload of the same bytes)
 //! leaves a receipt in its place. A read guard is held from before the write until the question is settled, so that the
 //! content cannot have been replaced and reaped in between.
@@ -50,7 +50,7 @@ impl Storage {
         target: Target<'_>,
     ) -> Result<OffsetDateTime> {
         let large = size > self.options.inline_max;
-        let _guard = self.reads.begin().await?;
+        let guard = self.reads.begin().await?;
         let mut attempt = 1;
         loop {
             let content = new_id();
@@ -64,7 +64,7 @@ impl Storage {
                 outcome => return Ok(outcome?),
             };
             tracing::warn!(%content, %error, "the answer to a write was lost, asking whether it happened");
-            if self.happened(content).await? {
+            if self.happened(content, &guard).await? {
                 return Ok(OffsetDateTime::now_utc());
             }
             if attempt == MAX_ATTEMPTS {
@@ -75,13 +75,17 @@ impl Storage {
     }
 
     /// Commits a transaction that inserted the content (or receipt) of this id. The guard is one taken before it.
-    pub(super) async fn commit_settled(&self, tx: Tx, content: Uuid, _guard: &ReadGuard) -> Result<()> {
+    pub(super) async fn commit_settled(&self, tx: Tx, content: Uuid, guard: &ReadGuard) -> Result<()> {
         let error = match tx.commit().await {
             Err(e) if e.is_indeterminate() => e,
             outcome => return Ok(outcome?),
         };
         tracing::warn!(%content, %error, "the answer to COMMIT was lost, asking whether it happened");
-        if self.happened(content).await? { Ok(()) } else { Err(StorageError::new(ErrorKind::Unavailable, error)) }
+        if self.happened(content, guard).await? {
+            Ok(())
+        } else {
+            Err(StorageError::new(ErrorKind::Unavailable, error))
+        }
     }
 
     /// Commits a transaction that stores no content of its own: by a receipt.
@@ -91,11 +95,18 @@ impl Storage {
         self.commit_settled(tx, receipt, guard).await
     }
 
-    async fn happened(&self, content: Uuid) -> Result<bool> {
+    async fn happened(&self, content: Uuid, guard: &ReadGuard) -> Result<bool> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.ask(content).await {
-                Ok(answer) => return Ok(answer),
+                Ok(true) => return Ok(true),
+                // It may have happened, been replaced and reaped while the reaper did not know of us.
+                Ok(false) => {
+                    return match guard.check() {
+                        Ok(()) => Ok(false),
+                        Err(e) => Err(StorageError::new(ErrorKind::Indeterminate, e)),
+                    };
+                }
                 Err(e) if Instant::now() < deadline => {
                     tracing::debug!(error = %e, "the database cannot be asked yet");
                     tokio::time::sleep(INTERVAL).await;

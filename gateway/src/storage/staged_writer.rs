@@ -110,7 +110,9 @@ impl Storage {
         let place = if options.length.is_some_and(|length| length > self.options.buffer_max) {
             self.stream(&mut incoming, Vec::new()).await?
         } else {
-            let permit = self.uploads.take(buffered_at_most).await?;
+            let short = options.length.is_some_and(|length| length <= self.options.inline_max);
+            let budget = if short { &self.short_uploads } else { &self.uploads };
+            let permit = budget.take(buffered_at_most).await?;
             let (pieces, more) = incoming.receive(self.options.buffer_max).await?;
             if more {
                 self.stream(&mut incoming, pieces).await?

@@ -21,7 +21,7 @@ SELECT o.key AS name, o.id AS object_id, o.size, o.etag, o.last_modified, o.attr
        o.checksum_algorithm, o.checksum_type
 FROM lobgate.object o
 WHERE o.bucket_id = $1 AND o.is_latest AND NOT o.is_delete_marker
-  AND o.key >= $2 /* from */ AND ($3 /* end */ IS NULL OR o.key < $3)
+  AND o.key >= $2 /* from */ AND o.key < $3 /* end */
 ORDER BY o.key LIMIT $4",
     types: &[Type::INT4, Type::TEXT, Type::TEXT, Type::INT8],
 };
@@ -39,12 +39,12 @@ pub(crate) async fn bucket_id(db: &Db, bucket: &str) -> Result<Option<i32>, DbEr
     Ok(db.read(&BUCKET_ID, &[&bucket]).await?.first().map(|row| row.get(0)))
 }
 
-/// Live objects with keys in `from..end`, in byte order. The least text after a prefix is `end`; `None`: to the end.
+/// Live objects with keys in `from..end`, in byte order. `end` is the least text that sorts after all of them.
 pub(crate) async fn plain(
     db: &Db,
     bucket_id: i32,
     from: &str,
-    end: Option<&str>,
+    end: &str,
     limit: u32,
 ) -> Result<Vec<ListEntry>, DbError> {
     let rows = db.read(&PLAIN, &[&bucket_id, &from, &end, &i64::from(limit)]).await?;

@@ -320,7 +320,10 @@ pub(crate) async fn delete(
     let if_match: Vec<_> = objects.iter().map(|o| etags(o.if_match.as_ref()).map(|tags| tags.join(","))).collect();
     let sizes: Vec<_> = objects.iter().map(|o| o.if_match_size.map(bigint)).collect();
     let times: Vec<_> = objects.iter().map(|o| o.if_match_last_modified).collect();
-    let rows = db.write(&DELETE, &[&bucket.as_str(), &keys, &if_match, &sizes, &times]).await?;
+    let params: [&(dyn ToSql + Sync); 5] = [&bucket.as_str(), &keys, &if_match, &sizes, &times];
+    let conditional = objects.iter().any(DeleteObject::is_conditional);
+    // Without conditions a delete may be repeated: what is gone is gone.
+    let rows = if conditional { db.write(&DELETE, &params).await? } else { db.read(&DELETE, &params).await? };
     let outcome = |row: &Row| match row.get::<_, Option<&str>>("outcome") {
         None => DeleteOutcome::Done,
         Some("LG002") => DeleteOutcome::NoSuchKey,

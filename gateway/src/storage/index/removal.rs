@@ -11,8 +11,8 @@ static REAP: Statement = Statement {
     name: "reap",
     sql: "-- reap
 SELECT seen, reaped, bytes, pages
-FROM lobgate.reap($1 /* batch */, $2 /* max_pages */, make_interval(secs => $3) /* lease */)",
-    types: &[Type::INT4, Type::INT8, Type::FLOAT8],
+FROM lobgate.reap($1 /* batch */, $2 /* max_pages */)",
+    types: &[Type::INT4, Type::INT8],
 };
 
 // A large object of terabytes takes its time to destroy.
@@ -67,10 +67,10 @@ pub struct RemovalStatus {
 }
 
 /// One round of the reaper; `None` where another one is at work.
-pub(crate) async fn reap(db: &Db, batch: u32, max_pages: u64, lease: Duration) -> Result<Option<Reaped>, DbError> {
+pub(crate) async fn reap(db: &Db, batch: u32, max_pages: u64) -> Result<Option<Reaped>, DbError> {
     let tx = db.begin("reap", Lane::Writer).await?;
     tx.run(&NO_TIMEOUT, &[]).await?;
-    let rows = tx.run(&REAP, &[&integer(batch), &bigint(max_pages), &lease.as_secs_f64()]).await?;
+    let rows = tx.run(&REAP, &[&integer(batch), &bigint(max_pages)]).await?;
     tx.commit().await?;
     Ok(rows.first().map(|row| Reaped {
         seen: size_of(row, "seen"),

@@ -40,6 +40,13 @@ FOR UPDATE OF u",
     types: &[Type::TEXT, Type::TEXT, Type::UUID],
 };
 
+static HOLD_BUCKET: Statement = Statement {
+    name: "hold_bucket",
+    sql: "-- hold_bucket
+SELECT lobgate.hold_bucket($1)",
+    types: &[Type::TEXT],
+};
+
 static PUT_PART: Statement = Statement {
     name: "put_part",
     sql: "-- put_part
@@ -161,6 +168,7 @@ pub(crate) async fn lock(
     key: &ObjectKey,
     id: UploadId,
 ) -> Result<Option<(Upload, Option<CompletedColumn>)>, DbError> {
+    tx.run(&HOLD_BUCKET, &[&bucket.as_str()]).await?;
     let rows = tx.run(&LOCK, &[&bucket.as_str(), &key.as_str(), &id.0]).await?;
     Ok(rows.first().map(|row| (upload(row), row.get::<_, Option<Json<CompletedColumn>>>("completed").map(|c| c.0))))
 }
