@@ -63,6 +63,7 @@ async fn reclaim(workplace: &Workplace, config: &Config) -> anyhow::Result<()> {
 fn tell(status: &RemovalStatus) -> anyhow::Result<()> {
     output::line(&format!("contents waiting:   {} ({})", status.contents, HumanBytes(status.bytes)))?;
     output::line(&format!("oldest entry:       {:.0} s", status.oldest_seconds))?;
-    output::line(&format!("running instances:  {}", status.instances))?;
+    // This command is an instance too, for as long as it looks.
+    output::line(&format!("running gateways:   {}", status.instances.saturating_sub(1)))?;
     Ok(())
 }

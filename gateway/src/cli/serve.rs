@@ -1,6 +1,6 @@
 //! `lobgate serve`: the gateway from its first connection to the database to its last.
 //!
-//! Order of start: root keys, private PostgreSQL server (with no `database_url`), the server; once that is ready, how
+//! Order of start: sockets, root keys, private PostgreSQL server (with no `database_url`), the server; once that is ready, how
 //! to reach it is printed. Order of stop, the reverse: the first signal cancels a token, the server finishes its
 //! requests, the private database stops. A second signal ends lobgate at once; the private database then stops by
 //! itself. Invariant: nothing but a kill leaves the private database running without lobgate.
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::auth;
 use crate::config::Config;
 use crate::embedded::{EmbeddedCluster, EmbeddedOptions, RootCredentials};
-use crate::server::{self, BoundAddresses};
+use crate::server::{self, BoundAddresses, Listeners};
 
 use super::signals::StopSignals;
 use super::{Outcome, output};
@@ -42,10 +42,11 @@ pub(super) async fn run(config: Config) -> anyhow::Result<Outcome> {
 }
 
 async fn serve(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let listeners = Listeners::bind(&config).await?;
     let root = RootCredentials::resolve(&config)?;
     let shared = Arc::new(config);
     if let Some(url) = &shared.database_url {
-        return serve_on(Arc::clone(&shared), url.expose().clone(), root, shutdown).await;
+        return serve_on(Arc::clone(&shared), url.expose().clone(), root, listeners, shutdown).await;
     }
     let options = EmbeddedOptions::from(shared.as_ref());
     let starting = EmbeddedCluster::start(&shared.data_dir, &options);
@@ -54,7 +55,7 @@ async fn serve(config: Config, shutdown: CancellationToken) -> anyhow::Result<()
         return Ok(());
     };
     let cluster = started?;
-    let mut serving = std::pin::pin!(serve_on(shared, cluster.url().to_owned(), root, shutdown.clone()));
+    let mut serving = std::pin::pin!(serve_on(shared, cluster.url().to_owned(), root, listeners, shutdown.clone()));
     let served = tokio::select! {
         ended = &mut serving => ended,
         reason = cluster.failed() => {
@@ -72,13 +73,14 @@ async fn serve_on(
     config: Arc<Config>,
     database_url: String,
     root: RootCredentials,
+    listeners: Listeners,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let (ready, mut readiness) = oneshot::channel();
     let greeting_root = root.clone();
     let credentials =
         auth::RootCredentials { access_key: root.access_key, secret_key: root.secret_key.expose().as_str().into() };
-    let mut server = std::pin::pin!(server::run(&config, &database_url, credentials, ready, shutdown));
+    let mut server = std::pin::pin!(server::run(&config, &database_url, credentials, listeners, ready, shutdown));
     let is_ready = tokio::select! {
         ended = &mut server => return ended,
         addresses = &mut readiness => addresses,

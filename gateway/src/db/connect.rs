@@ -31,7 +31,9 @@ pub enum ConnectError {
     #[error("the connection pool cannot be built: {0}")]
     Pool(String),
     /// The server did not answer, or refused us.
-    #[error("cannot connect to the database at {0}: start it, or mend database_url")]
+    #[error(
+        "cannot connect to the database at {0}: see that it runs there and lets this role in, or mend database_url"
+    )]
     Server(String),
 }
 

@@ -22,6 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::auth::OperationSlot;
 use crate::protocol::{error, names};
 
+use super::ServerSettings;
 use super::error_body::{self, Asked, Named};
 use super::host::Hosts;
 use super::request_body::RequestBody;
@@ -41,6 +42,7 @@ struct Inner {
     /// One permit for each request under way.
     places: Arc<Semaphore>,
     body_idle_timeout: Duration,
+    region: Arc<str>,
 }
 
 /// What the edge remembers of a request while s3s has it.
@@ -50,15 +52,17 @@ struct Envelope {
     path: String,
     named: Named,
     presigned: bool,
+    region: Arc<str>,
     operation: OperationSlot,
     started: Instant,
 }
 
 impl Edge {
-    /// `max_requests` are served at a time.
-    pub(crate) fn new(s3: S3Service, hosts: Hosts, max_requests: usize, body_idle_timeout: Duration) -> Self {
-        let places = Arc::new(Semaphore::new(max_requests.min(Semaphore::MAX_PERMITS)));
-        Self(Arc::new(Inner { s3, hosts, places, body_idle_timeout }))
+    /// A service with the limits of the settings.
+    pub(crate) fn new(s3: S3Service, hosts: Hosts, settings: &ServerSettings) -> Self {
+        let places = Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS)));
+        let (body_idle_timeout, region) = (settings.body_idle_timeout, settings.region.as_str().into());
+        Self(Arc::new(Inner { s3, hosts, places, body_idle_timeout, region }))
     }
 
     async fn handle(self, request: Request<Incoming>) -> Response<ResponseBody> {
@@ -68,6 +72,7 @@ impl Edge {
             path: request.uri().path().to_owned(),
             named: Named::of(request.uri().path(), self.0.hosts.bucket(host_of(&request)).as_deref()),
             presigned: request.uri().query().is_some_and(|q| q.contains("X-Amz-Signature=")),
+            region: Arc::clone(&self.0.region),
             operation: OperationSlot::default(),
             started: Instant::now(),
         };
@@ -220,7 +225,13 @@ fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelop
 
 impl<'a> Asked<'a> {
     fn of(envelope: &'a Envelope) -> Self {
-        Self { resource: &envelope.path, named: &envelope.named, presigned: envelope.presigned, id: &envelope.id }
+        Self {
+            resource: &envelope.path,
+            named: &envelope.named,
+            presigned: envelope.presigned,
+            region: &envelope.region,
+            id: &envelope.id,
+        }
     }
 }
 
@@ -246,6 +257,7 @@ mod tests {
             path: "/bucket/key".to_owned(),
             named: Named::of("/bucket/key", None),
             presigned: false,
+            region: "eu-west-1".into(),
             operation: OperationSlot::default(),
             started: Instant::now(),
         }

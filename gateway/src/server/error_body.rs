@@ -9,6 +9,8 @@ use s3s::S3ErrorCode;
 use super::request_id::RequestId;
 
 const END: &[u8] = b"</Error>";
+/// What s3s says of a signature for another region.
+const REGION_IS_WRONG: &[u8] = b"region";
 
 /// What S3 says where s3s says something longer.
 const SENTENCES: [(S3ErrorCode, &str); 2] = [
@@ -50,6 +52,8 @@ pub(super) struct Asked<'a> {
     pub(super) named: &'a Named,
     /// By a signature in the query.
     pub(super) presigned: bool,
+    /// That requests are to be signed for.
+    pub(super) region: &'a str,
     pub(super) id: &'a RequestId,
 }
 
@@ -59,7 +63,12 @@ pub(super) fn complete(document: &[u8], asked: &Asked<'_>) -> Vec<u8> {
     let mut completed = Vec::with_capacity(document.len() + 256);
     let open = if asked.presigned { with_query_code(open) } else { open.to_vec() };
     completed.extend_from_slice(with_s3_sentence(&open).as_deref().unwrap_or(&open));
-    let missing = if has_code(&open, "NoSuchKey") {
+    // s3cmd and others read the right region from here and sign again.
+    let wrong_region = has_code(&open, "AuthorizationHeaderMalformed")
+        && document.windows(REGION_IS_WRONG.len()).any(|w| w == REGION_IS_WRONG);
+    let missing = if wrong_region {
+        Some(("Region", asked.region))
+    } else if has_code(&open, "NoSuchKey") {
         asked.named.key.as_deref().map(|key| ("Key", key))
     } else if has_code(&open, "NoSuchBucket") {
         asked.named.bucket.as_deref().map(|bucket| ("BucketName", bucket))
@@ -127,7 +136,7 @@ mod tests {
     }
 
     fn completed(document: &[u8], path: &str, presigned: bool) -> Vec<u8> {
-        let asked = Asked { resource: path, named: &Named::of(path, None), presigned, id: &id() };
+        let asked = Asked { resource: path, named: &Named::of(path, None), presigned, region: "eu-west-1", id: &id() };
         complete(document, &asked)
     }
 
@@ -138,6 +147,14 @@ mod tests {
         assert_eq!(named("/k", Some("b")), Named { bucket: Some("b".into()), key: Some("k".into()) });
         let document = completed(b"<Error><Code>NoSuchBucket</Code></Error>", "/b/k", false);
         assert!(String::from_utf8_lossy(&document).contains("<BucketName>b</BucketName>"));
+    }
+
+    #[test]
+    fn the_right_region_is_named_where_the_wrong_one_was_signed() {
+        let document =
+            b"<Error><Code>AuthorizationHeaderMalformed</Code><Message>the region is wrong</Message></Error>";
+        let document = completed(document, "/b", false);
+        assert!(String::from_utf8_lossy(&document).contains("<Region>eu-west-1</Region>"));
     }
 
     #[test]

@@ -42,10 +42,6 @@ use listener::ConnectionLimits;
 /// What the server needs of the configuration.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// Where S3 is served.
-    pub listen: SocketAddr,
-    /// Where health and metrics are served.
-    pub admin_listen: SocketAddr,
     /// The region that requests are signed for.
     pub region: String,
     /// Domains with buckets in front of them.
@@ -73,6 +69,24 @@ pub struct BoundAddresses {
     pub admin: SocketAddr,
 }
 
+/// The sockets, bound before anything else is begun: a taken port is said at once.
+pub struct Listeners {
+    s3: TcpListener,
+    admin: TcpListener,
+}
+
+impl Listeners {
+    /// Binds both addresses.
+    ///
+    /// # Errors
+    /// Where one cannot be bound.
+    pub async fn bind(config: &Config) -> anyhow::Result<Self> {
+        let s3 = bind(config.listen, "listen").await?;
+        let admin = bind(config.admin_listen, "admin-listen").await?;
+        Ok(Self { s3, admin })
+    }
+}
+
 /// Runs the gateway on a database until shutdown: opens the engine, keeps its lease, collects what was removed.
 ///
 /// # Errors
@@ -81,6 +95,7 @@ pub async fn run(
     config: &Config,
     database_url: &str,
     root: RootCredentials,
+    listeners: Listeners,
     ready: oneshot::Sender<BoundAddresses>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -92,7 +107,7 @@ pub async fn run(
     let served = CancellationToken::new();
     gc::start(&storage, lease.clone(), gc_options(config), &background, &served);
     let services = Services { storage: storage.clone(), database_is_up: ready_check(storage), root };
-    let outcome = serve(ServerSettings::from(config), services, ready, shutdown).await;
+    let outcome = serve(ServerSettings::from(config), services, listeners, ready, shutdown).await;
     served.cancel();
     background.close();
     background.wait().await;
@@ -116,8 +131,6 @@ fn gc_options(config: &Config) -> GcOptions {
 impl From<&Config> for ServerSettings {
     fn from(config: &Config) -> Self {
         Self {
-            listen: config.listen,
-            admin_listen: config.admin_listen,
             region: config.region.clone(),
             domains: config.domains.clone(),
             max_connections: config.server.max_connections,
@@ -147,17 +160,17 @@ pub struct Services {
 pub async fn serve(
     settings: ServerSettings,
     services: Services,
+    listeners: Listeners,
     ready: oneshot::Sender<BoundAddresses>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let listener = bind(settings.listen, "listen").await?;
-    let admin_listener = bind(settings.admin_listen, "admin-listen").await?;
+    let Listeners { s3: listener, admin: admin_listener } = listeners;
     let addresses = BoundAddresses { listen: listener.local_addr()?, admin: admin_listener.local_addr()? };
 
     let hosts = Hosts::new(&settings.domains);
     let gateway = Gateway::new(services.storage, settings.region.clone(), Owner::root());
     let s3 = s3_service::build(&gateway, services.root, &settings.region, &hosts)?;
-    let edge = Edge::new(s3, hosts, settings.max_requests, settings.body_idle_timeout);
+    let edge = Edge::new(s3, hosts, &settings);
     let limits = ConnectionLimits {
         max_connections: settings.max_connections,
         header_read_timeout: settings.header_read_timeout,
@@ -176,5 +189,7 @@ pub async fn serve(
 }
 
 async fn bind(address: SocketAddr, name: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("{name} address {address} cannot be bound"))
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("address {address} cannot be bound: choose another with --{name}"))
 }

@@ -71,8 +71,10 @@ impl Drop for ResponseBody {
         let elapsed = exchange.started.elapsed();
         let operation = exchange.operation.name().unwrap_or("Refused").to_owned();
         let status = exchange.status.as_u16();
-        tracing::info!(
-            request.id = %exchange.request_id,
+        // One line a request is an operator's choice: filter `info,lobgate::access=debug` shows them.
+        tracing::debug!(
+            target: "lobgate::access",
+            request_id = %exchange.request_id,
             method = %exchange.method,
             path = %exchange.path,
             operation = %operation,
