@@ -141,13 +141,12 @@ fn etag_set(headers: &HeaderMap, name: &HeaderName, comparison: Comparison) -> O
     for value in headers.get_all(name) {
         let text = String::from_utf8_lossy(value.as_bytes());
         present |= !text.trim().is_empty();
-        if text.trim() == "*" {
-            return Some(EtagSet::Any);
-        }
-        for (tag, weak) in entity_tags(&text) {
-            // In quotes a star is an ordinary tag, which no object has; to the index it would mean any.
-            if tag == "*" {
-                continue;
+        for (tag, weak, quoted) in entity_tags(&text) {
+            match (tag.as_str(), weak, quoted) {
+                ("*", false, false) => return Some(EtagSet::Any),
+                // In quotes a star is an ordinary tag, which no object has; to the index it would mean any.
+                ("*", ..) => continue,
+                _ => {}
             }
             if matches!(comparison, Comparison::Weak) || !weak {
                 tags.push(tag);
@@ -157,10 +156,10 @@ fn etag_set(headers: &HeaderMap, name: &HeaderName, comparison: Comparison) -> O
     present.then_some(EtagSet::OneOf(tags))
 }
 
-/// Splits a list of entity tags, quoted or not, into their texts and whether each is weak.
+/// Splits a list of entity tags into their texts, whether each is weak, and whether it was in quotes.
 ///
 /// A comma inside quotes belongs to the tag; a quote that is never closed ends with the header.
-fn entity_tags(list: &str) -> Vec<(String, bool)> {
+fn entity_tags(list: &str) -> Vec<(String, bool, bool)> {
     let mut tags = Vec::new();
     let mut rest = list;
     loop {
@@ -176,7 +175,7 @@ fn entity_tags(list: &str) -> Vec<(String, bool)> {
             Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
             None => opaque.split_once(',').unwrap_or((opaque, "")),
         };
-        tags.push((tag.trim().to_owned(), weak));
+        tags.push((tag.trim().to_owned(), weak, opaque.starts_with('"')));
         rest = tail;
     }
 }
