@@ -31,9 +31,9 @@ check: ## Format, lints, documentation, licences: what CI asks for
 	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --no-deps
 	@$(MAKE) --no-print-directory deny
 
-deny: ## Check licences and advisories of the dependencies
-	@if command -v cargo-deny >/dev/null; then cargo deny check --config .deny.toml; \
-	else echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
+deny: ## Check the licences and sources of the dependencies
+	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+	cargo deny check --config .deny.toml licenses bans sources
 
 fmt: ## Format the code
 	cargo fmt --all
