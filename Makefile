@@ -33,7 +33,7 @@ check: ## Format, lints, documentation, licences: what CI asks for
 
 deny: ## Check the licences and sources of the dependencies
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
-	cargo deny check --config .deny.toml licenses bans sources
+	cargo deny --config .deny.toml check licenses bans sources
 
 fmt: ## Format the code
 	cargo fmt --all
