@@ -100,7 +100,7 @@ impl Declared {
 /// The checksum of a staged body, over all its bytes.
 pub(super) fn full_object(staged: &Staged, algorithm: ChecksumAlgorithm) -> Option<Checksum> {
     let value = staged.checksum(algorithm)?.to_vec();
-    Some(Checksum { algorithm, kind: ChecksumType::FullObject, value })
+    Some(Checksum::full_object(algorithm, value))
 }
 
 /// The one `x-amz-checksum-*` header with a value, decoded.

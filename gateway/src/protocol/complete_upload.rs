@@ -60,15 +60,14 @@ pub(super) async fn complete(
 
 /// Parts with their numbers, which ascend.
 fn checked_order(parts: Vec<PartInput>) -> S3Result<Vec<(u32, PartInput)>> {
-    let malformed = malformed_xml;
     let too_many = parts.len() > usize::try_from(MAX_PART_NUMBER).unwrap_or(usize::MAX);
     if parts.is_empty() || too_many {
-        return Err(malformed());
+        return Err(malformed_xml());
     }
     let mut numbered = Vec::with_capacity(parts.len());
     let mut previous = 0;
     for part in parts {
-        let number = range::part_number(part.part_number.ok_or_else(malformed)?)?;
+        let number = range::part_number(part.part_number.ok_or_else(malformed_xml)?)?;
         if number <= previous {
             return Err(s3_error!(
                 InvalidPartOrder,

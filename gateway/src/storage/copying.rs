@@ -8,11 +8,11 @@ use super::error::{ErrorKind, Result, StorageError};
 use super::index::objects::ExistingContent;
 use super::index::{objects, uploads};
 use super::range_reader::Segment;
-use super::staged_writer::{detached, full_checksum, is_content_gone};
-use super::types::{ChecksumAlgorithm, PartInfo};
+use super::staged_writer::{detached, is_content_gone};
+use super::types::{Checksum, ChecksumAlgorithm, PartInfo};
 use super::{Located, PublishObject, PublishPart, Published, StageOptions, Storage};
 use crate::db::{DbError, Lane};
-use crate::storage::digest::{Digester, Digests};
+use crate::storage::digest::Digester;
 use futures::{StreamExt, TryStreamExt};
 
 impl Storage {
@@ -71,13 +71,8 @@ impl Storage {
         let options = StageOptions { length: Some(length), checksums, signed_sha256: None, max_length: length };
         let body = source.open().await?.map_err(|e| Box::new(e) as Box<dyn std::error::Error + Send + Sync>);
         let staged = self.stage(Box::pin(body), options).await.map_err(unwrap_body)?;
-        part.checksum = algorithm.and_then(|a| {
-            staged.checksum(a).map(|value| super::types::Checksum {
-                algorithm: a,
-                kind: super::types::ChecksumType::FullObject,
-                value: value.to_vec(),
-            })
-        });
+        part.checksum =
+            algorithm.and_then(|a| staged.checksum(a).map(|value| Checksum::full_object(a, value.to_vec())));
         self.publish_part(staged, part).await
     }
 
@@ -93,10 +88,7 @@ impl Storage {
         let Some(md5) = objects::content_md5(&self.db, segment.content).await? else { return Ok(None) };
         let checksum = match algorithm {
             None => None,
-            Some(algorithm) => {
-                let value = self.checksum_of(source, algorithm).await?;
-                full_checksum(algorithm, &Digests { md5: [0; 16], sha256: None, checksums: vec![(algorithm, value)] })
-            }
+            Some(algorithm) => Some(Checksum::full_object(algorithm, self.checksum_of(source, algorithm).await?)),
         };
         let part = PublishPart { checksum, ..part.clone() };
         let (storage, content, size) = (self.clone(), segment.content, segment.size);

@@ -110,10 +110,7 @@ impl Storage {
         sizes_of: &[Oid],
     ) -> Result<(Vec<Oid>, Vec<u64>)> {
         let tx = self.db.begin("examine_large_objects", Lane::Writer).await?;
-        let mut referred = Vec::new();
-        for column in columns.iter().filter(|c| c.readable) {
-            referred.extend(inventory::referred_to(&tx, column, oids).await?);
-        }
+        let referred = inventory::referred_to_by_any(&tx, columns, oids).await?;
         let mut sizes = Vec::with_capacity(sizes_of.len());
         for oid in sizes_of {
             sizes.push(inventory::large_object_size(&tx, *oid).await?);
@@ -128,10 +125,7 @@ impl Storage {
     pub async fn unlink_unclaimed(&self, columns: &[ReferringColumn], oids: &[Oid]) -> Result<u64> {
         let tx = self.db.begin("sweep", Lane::Writer).await?;
         inventory::lock_sweep(&tx).await?;
-        let mut referred = Vec::new();
-        for column in columns.iter().filter(|c| c.readable) {
-            referred.extend(inventory::referred_to(&tx, column, oids).await?);
-        }
+        let referred = inventory::referred_to_by_any(&tx, columns, oids).await?;
         let unreferred: Vec<_> = oids.iter().copied().filter(|oid| !referred.contains(oid)).collect();
         let unlinked = inventory::unlink_unclaimed(&tx, &unreferred).await?;
         tx.commit().await?;

@@ -26,7 +26,7 @@ use super::index::objects::ExistingContent;
 use super::index::{contents, objects, uploads};
 use super::large_object_writer::{LargeObjectWriter, WRITES_IN_FLIGHT};
 use super::settle::Target;
-use super::types::{Checksum, ChecksumAlgorithm, ChecksumType, PartInfo};
+use super::types::{ChecksumAlgorithm, PartInfo};
 use super::{PublishObject, PublishPart, Published, Storage, new_id};
 use crate::db::{DbError, Lane, Tx};
 
@@ -284,12 +284,6 @@ pub(super) async fn detached<T: Send + 'static>(work: impl Future<Output = Resul
 /// Whether a statement failed because the content that it was to refer to has been reaped (the foreign key).
 pub(super) fn is_content_gone(error: &DbError) -> bool {
     error.sqlstate() == Some(&tokio_postgres::error::SqlState::FOREIGN_KEY_VIOLATION)
-}
-
-/// The checksum of a whole byte string.
-pub(super) fn full_checksum(algorithm: ChecksumAlgorithm, digests: &Digests) -> Option<Checksum> {
-    let value = digests.checksum(algorithm)?.to_vec();
-    Some(Checksum { algorithm, kind: ChecksumType::FullObject, value })
 }
 
 /// A body that arrives: timed, counted, hashed.

@@ -160,6 +160,14 @@ pub struct Checksum {
     pub value: Vec<u8>,
 }
 
+impl Checksum {
+    /// The checksum of all bytes.
+    #[must_use]
+    pub fn full_object(algorithm: ChecksumAlgorithm, value: Vec<u8>) -> Self {
+        Self { algorithm, kind: ChecksumType::FullObject, value }
+    }
+}
+
 /// What a client stored beside the bytes. Texts are as the client sent them. Its JSON form is the column `attributes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

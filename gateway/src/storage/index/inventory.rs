@@ -190,12 +190,25 @@ pub(crate) async fn referring_columns(db: &Db) -> Result<Vec<ReferringColumn>, D
 }
 
 /// Those of the oids that a column refers to. The column's names come quoted from [`referring_columns`].
-pub(crate) async fn referred_to(tx: &Tx, column: &ReferringColumn, oids: &[Oid]) -> Result<Vec<Oid>, DbError> {
+async fn referred_to(tx: &Tx, column: &ReferringColumn, oids: &[Oid]) -> Result<Vec<Oid>, DbError> {
     let ReferringColumn { relation, attribute, .. } = column;
     let sql =
         format!("-- referred_to\nSELECT DISTINCT {attribute}::oid FROM {relation} WHERE {attribute}::oid = ANY ($1)");
     let rows = tx.run_text(&sql, &[(&oids, Type::OID_ARRAY)]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Those of the oids that any of the columns refers to, as far as they are readable.
+pub(crate) async fn referred_to_by_any(
+    tx: &Tx,
+    columns: &[ReferringColumn],
+    oids: &[Oid],
+) -> Result<Vec<Oid>, DbError> {
+    let mut referred = Vec::new();
+    for column in columns.iter().filter(|c| c.readable) {
+        referred.extend(referred_to(tx, column, oids).await?);
+    }
+    Ok(referred)
 }
 
 /// Length of a large object in bytes.

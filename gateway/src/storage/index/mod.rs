@@ -12,6 +12,7 @@ pub(super) mod objects;
 pub(super) mod removal;
 pub(super) mod uploads;
 
+use time::OffsetDateTime;
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
@@ -62,4 +63,9 @@ fn integer(n: u32) -> i32 {
 
 fn unsigned(n: i32) -> u32 {
     u32::try_from(n).unwrap_or(0)
+}
+
+/// What a publishing statement returned.
+fn last_modified(rows: &[Row]) -> OffsetDateTime {
+    rows.first().map_or(OffsetDateTime::UNIX_EPOCH, |row| row.get("last_modified"))
 }

@@ -6,12 +6,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use super::{attributes_column, attributes_of, bigint, checksum_columns, checksum_of, integer, size_of, unsigned};
+use super::{
+    attributes_column, attributes_of, bigint, checksum_columns, checksum_of, integer, last_modified, size_of, unsigned,
+};
 use crate::db::{Db, DbError, Segments, Statement, Tx};
 use crate::storage::content::digest::Digests;
-use crate::storage::types::{
-    BucketName, Checksum, ChecksumType, EtagSet, ObjectInfo, ObjectKey, PartInfo, RangeRequest,
-};
+use crate::storage::types::{BucketName, Checksum, EtagSet, ObjectInfo, ObjectKey, PartInfo, RangeRequest};
 use crate::storage::{DeleteObject, PublishObject};
 
 static PUT: Statement = Statement {
@@ -334,7 +334,7 @@ pub(crate) async fn delete(
 
 /// The checksum of a part of an object, which has the object's algorithm and covers the whole part.
 pub(crate) fn part_checksum(of_object: Option<&Checksum>, value: Option<Vec<u8>>) -> Option<Checksum> {
-    Some(Checksum { algorithm: of_object?.algorithm, kind: ChecksumType::FullObject, value: value? })
+    Some(Checksum::full_object(of_object?.algorithm, value?))
 }
 
 fn located(row: &Row) -> LocatedRow {
@@ -378,8 +378,4 @@ fn etags(set: Option<&EtagSet>) -> Option<Vec<&str>> {
         EtagSet::Any => vec!["*"],
         EtagSet::OneOf(tags) => tags.iter().map(String::as_str).collect(),
     })
-}
-
-fn last_modified(rows: &[Row]) -> OffsetDateTime {
-    rows.first().map_or(OffsetDateTime::UNIX_EPOCH, |row| row.get("last_modified"))
 }

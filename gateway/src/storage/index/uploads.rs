@@ -7,7 +7,7 @@ use tokio_postgres::types::{Json, ToSql, Type};
 use uuid::Uuid;
 
 use super::objects::Bytestring;
-use super::{attributes_column, attributes_of, bigint, checksum_kind_of, integer, size_of, unsigned};
+use super::{attributes_column, attributes_of, bigint, checksum_kind_of, integer, last_modified, size_of, unsigned};
 use crate::db::{Db, DbError, Segments, Statement, Tx};
 use crate::storage::types::{BucketName, Checksum, ChecksumAlgorithm, ChecksumType, ObjectKey, PartInfo, UploadId};
 use crate::storage::{CreateUpload, PublishPart, Upload};
@@ -276,8 +276,7 @@ fn upload(row: &Row) -> Upload {
 fn stored_part(row: &Row, algorithm: Option<ChecksumAlgorithm>) -> StoredPart {
     let md5: Vec<u8> = row.get("md5");
     let value: Option<Vec<u8>> = row.get("checksum");
-    let checksum =
-        algorithm.zip(value).map(|(algorithm, value)| Checksum { algorithm, kind: ChecksumType::FullObject, value });
+    let checksum = algorithm.zip(value).map(|(algorithm, value)| Checksum::full_object(algorithm, value));
     StoredPart {
         info: PartInfo {
             number: unsigned(row.get("part_number")),
@@ -290,8 +289,4 @@ fn stored_part(row: &Row, algorithm: Option<ChecksumAlgorithm>) -> StoredPart {
         content: row.get("content_id"),
         md5,
     }
-}
-
-fn last_modified(rows: &[Row]) -> OffsetDateTime {
-    rows.first().map_or(OffsetDateTime::UNIX_EPOCH, |row| row.get("last_modified"))
 }
