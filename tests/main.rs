@@ -36,3 +36,4 @@ mod pooler;
 mod ranges;
 mod removal;
 mod streaming;
+mod together;

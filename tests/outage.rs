@@ -5,8 +5,12 @@ use crate::harness::proxy::Proxy;
 use crate::harness::{BUCKET, Database, Gateway, RawRequest, bytes, client, eventually, path};
 
 /// Without background work of which the proxy could lose something instead.
-const SETTINGS: &[(&str, &str)] =
-    &[("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"), ("LOBGATE_GC_INTERVAL", "10m"), ("LOBGATE_GC_LEASE", "30m")];
+const SETTINGS: &[(&str, &str)] = &[
+    ("LOBGATE_STORAGE_INLINE_MAX", "64KiB"),
+    ("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"),
+    ("LOBGATE_GC_INTERVAL", "10m"),
+    ("LOBGATE_GC_LEASE", "30m"),
+];
 
 struct Scene {
     gateway: Gateway,
@@ -32,7 +36,7 @@ impl Scene {
 #[tokio::test]
 async fn a_put_whose_answer_from_the_database_was_lost_says_the_truth() {
     // On a gateway's fresh connections the text of each statement goes over the wire.
-    for (size, statement) in [(600_000, "COMMIT\0"), (100_000, "put_object"), (100, "put_object")] {
+    for (size, statement) in [(600_000, "COMMIT\0"), (100_000, "COMMIT\0"), (100, "put_object")] {
         let scene = Scene::start().await;
         scene.proxy.lose_answer_to(statement);
         let data = bytes(1, size);

@@ -15,7 +15,7 @@ mod transaction;
 
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -220,6 +220,8 @@ fn pool(target: &Target, facts: &ServerFacts, options: &PoolOptions, size: usize
     let max_age = options.max_age;
     Pool::builder(manager)
         .max_size(size)
+        // The connection used last: its backend's caches are warm, and those that are not needed stay idle.
+        .queue_mode(QueueMode::Lifo)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(options.wait_timeout))
         .create_timeout(Some(options.connect_timeout))

@@ -15,7 +15,7 @@ use http_body_util::StreamBody;
 use s3s::dto::StreamingBlob;
 use s3s::{Body, S3Result, TrailingHeaders};
 
-use crate::storage::types::ChecksumAlgorithm;
+use crate::storage::types::{BucketName, ChecksumAlgorithm, ObjectKey};
 use crate::storage::{BodyStream, ByteStream, StageOptions, Staged, Storage};
 
 use super::checksums::Declared;
@@ -38,6 +38,8 @@ pub(super) struct Upload<'a> {
     pub(super) declared: Declared,
     /// The checksums to compute, the declared one among them.
     pub(super) algorithms: Vec<ChecksumAlgorithm>,
+    /// The object that the bytes are to become.
+    pub(super) replaces: Option<(BucketName, ObjectKey)>,
 }
 
 /// Receives the body of an upload and verifies everything that the request declares of it.
@@ -48,6 +50,7 @@ pub(super) async fn stage(storage: &Storage, upload: Upload<'_>) -> S3Result<Sta
         checksums: upload.algorithms,
         signed_sha256: signed_sha256(upload.headers),
         max_length: MAX_BODY_BYTES,
+        replaces: upload.replaces,
     };
     let staged = storage.stage(incoming(upload.content, received.clone()), options).await.map_err(from_storage)?;
     if !received.0.load(Ordering::Acquire) {

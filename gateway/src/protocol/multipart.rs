@@ -101,6 +101,7 @@ pub(super) async fn upload_part(gateway: &Gateway, mut req: S3Request<UploadPart
         content: req.input.body.take(),
         declared,
         algorithms: algorithms.clone(),
+        replaces: None,
     };
     let staged = body::stage(&gateway.storage, incoming).await?;
 

@@ -29,6 +29,7 @@ pub(super) async fn put(gateway: &Gateway, mut req: S3Request<PutObjectInput>) -
         content: req.input.body.take(),
         declared,
         algorithms: vec![algorithm],
+        replaces: Some((bucket.clone(), key.clone())),
     };
     let staged = body::stage(&gateway.storage, upload).await?;
 

@@ -68,7 +68,7 @@ impl Storage {
             return Ok(shared);
         }
         let checksums: Vec<_> = algorithm.into_iter().collect();
-        let options = StageOptions { length: Some(length), checksums, signed_sha256: None, max_length: length };
+        let options = StageOptions { length: Some(length), checksums, max_length: length, ..StageOptions::default() };
         let body = source.open().await?.map_err(|e| Box::new(e) as Box<dyn std::error::Error + Send + Sync>);
         let staged = self.stage(Box::pin(body), options).await.map_err(unwrap_body)?;
         part.checksum =

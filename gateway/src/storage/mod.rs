@@ -27,10 +27,12 @@ mod budget;
 mod content;
 mod copying;
 pub mod error;
+mod incoming;
 mod index;
 mod large_object_writer;
 mod lease;
 mod listing;
+mod locate_queue;
 pub mod maintenance;
 mod multipart;
 mod range_reader;
@@ -49,17 +51,19 @@ use uuid::Uuid;
 
 pub use content::digest;
 pub use error::{ErrorKind, Result, StorageError};
+pub use incoming::BodyStream;
 pub use lease::Lease;
 pub use listing::{ListEntry, ListObjects, ListedObject};
 pub use multipart::{CompleteUpload, Completed, CompletedPart, CreateUpload, PublishPart, Upload};
 pub use range_reader::{ByteStream, Located};
 pub use removal::DeleteObject;
 pub use running_reads::{ReadGuard, RunningReads};
-pub use staged_writer::{BodyStream, StageOptions, Staged};
+pub use staged_writer::{StageOptions, Staged};
 pub use upload_listing::{ListUploads, UploadEntry};
 
 use crate::db::Db;
 use budget::Budget;
+use locate_queue::LocateQueue;
 use types::{Attributes, Bucket, BucketName, Checksum, ObjectKey, Page, WriteConditions};
 
 /// What the engine may use, and where it changes its ways. Sizes in bytes.
@@ -94,6 +98,7 @@ pub struct Storage {
     db: Db,
     options: Arc<StorageOptions>,
     reads: Arc<RunningReads>,
+    locates: LocateQueue,
     uploads: Budget,
     /// A share of the uploads' memory that only short bodies may take: large ones of slow clients cannot lock them out.
     short_uploads: Budget,
@@ -136,7 +141,8 @@ impl Storage {
         let short_uploads = Budget::new(reserved, options.memory_wait);
         let uploads = Budget::new(options.upload_memory - reserved, options.memory_wait);
         let downloads = Budget::new(options.download_memory, options.memory_wait);
-        Self { db, options: Arc::new(options), reads, uploads, short_uploads, downloads }
+        let locates = LocateQueue::new(db.clone());
+        Self { db, options: Arc::new(options), reads, locates, uploads, short_uploads, downloads }
     }
 
     /// Creates a bucket.

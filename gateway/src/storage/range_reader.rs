@@ -21,7 +21,8 @@ use uuid::Uuid;
 
 use super::budget::Permit;
 use super::error::{ErrorKind, Result, StorageError};
-use super::index::objects::{self, Found, LocatedRow};
+use super::index::locate::{self, Found, LocatedPart, LocatedRow, Wanted};
+use super::index::objects;
 use super::types::{BucketName, ObjectInfo, ObjectKey, Page, PartInfo, RangeRequest, resolve_range};
 use super::{ReadGuard, Storage, content};
 
@@ -102,31 +103,43 @@ impl Storage {
         with_content: bool,
     ) -> Result<Located> {
         let guard = self.reads.begin().await?;
-        match objects::locate(&self.db, bucket, key, range, with_content).await? {
+        let wanted = Wanted { bucket: bucket.clone(), key: key.clone(), with_content };
+        match self.locates.locate(wanted).await? {
             Found::NoBucket => Err(ErrorKind::NoSuchBucket.into()),
             Found::NoKey => Err(ErrorKind::NoSuchKey.into()),
-            Found::Object(row) => Ok(Located::new(self.clone(), guard, *row, range)),
+            Found::Object(row) => Located::new(self.clone(), guard, *row, range, with_content).await,
         }
     }
 }
 
 impl Located {
-    fn new(storage: Storage, guard: ReadGuard, row: LocatedRow, request: RangeRequest) -> Self {
-        let info = row.info;
+    async fn new(
+        storage: Storage,
+        guard: ReadGuard,
+        row: LocatedRow,
+        request: RangeRequest,
+        with_content: bool,
+    ) -> Result<Self> {
+        let LocatedRow { info, content, inline } = row;
         let mut range = resolve_range(request, info.size);
         let mut part = None;
-        if let RangeRequest::Part(number) = request {
-            (part, range) = located_part(&info, &row.parts, number);
+        let mut segments = Vec::new();
+        if info.parts_count.is_none() {
+            if let RangeRequest::Part(number) = request {
+                // An object that was stored by one request is its own part 1.
+                range = (number == 1).then_some(0..info.size);
+            }
+            segments.push(Segment { content, start: 0, size: info.size, inline });
+        } else if let RangeRequest::Part(number) = request {
+            let found = locate::part(&storage.db, content, number).await?;
+            range = found.as_ref().map(|p| p.start..p.start + p.size);
+            part = found.as_ref().map(|p| part_info(&info, p));
+            segments.extend(found.map(Segment::from));
+        } else if let Some(range) = range.as_ref().filter(|_| with_content) {
+            let parts = locate::parts_in_range(&storage.db, content, range).await?;
+            segments.extend(parts.into_iter().map(Segment::from));
         }
-        let segments = if info.parts_count.is_some() {
-            row.parts
-                .into_iter()
-                .map(|p| Segment { content: p.content, start: p.start, size: p.size, inline: None })
-                .collect()
-        } else {
-            vec![Segment { content: row.content, start: 0, size: info.size, inline: row.inline }]
-        };
-        Self { info, content: row.content, range, part, segments, storage, guard }
+        Ok(Self { info, content, range, part, segments, storage, guard })
     }
 
     /// The bytes that were asked for, within the object. `None`: they cannot be had (416).
@@ -169,25 +182,21 @@ impl Located {
     }
 }
 
-/// The part that a number names, and its bytes. An object that was stored by one request is its own part 1.
-fn located_part(
-    info: &ObjectInfo,
-    parts: &[objects::LocatedPart],
-    number: u32,
-) -> (Option<PartInfo>, Option<Range<u64>>) {
-    if info.parts_count.is_none() {
-        return (None, (number == 1).then_some(0..info.size));
+impl From<LocatedPart> for Segment {
+    fn from(part: LocatedPart) -> Self {
+        Self { content: part.content, start: part.start, size: part.size, inline: None }
     }
-    let Some(part) = parts.first() else { return (None, None) };
-    let found = PartInfo {
+}
+
+fn part_info(object: &ObjectInfo, part: &LocatedPart) -> PartInfo {
+    PartInfo {
         number: part.number,
         size: part.size,
         start: part.start,
         etag: String::new(),
-        checksum: objects::part_checksum(info.checksum.as_ref(), part.checksum.clone()),
-        last_modified: info.last_modified,
-    };
-    (Some(found), Some(part.start..part.start + part.size))
+        checksum: objects::part_checksum(object.checksum.as_ref(), part.checksum.clone()),
+        last_modified: object.last_modified,
+    }
 }
 
 /// Cuts a range into windows that lie within one content each. Windows begin at multiples of the window size within

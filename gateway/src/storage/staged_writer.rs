@@ -2,44 +2,37 @@
 //!
 //! Staging and publishing are two steps so that the caller can compare digests, lengths and trailers in between, with
 //! nothing visible yet. A body up to `buffer_max` is received whole before the database is asked for anything: a slow
-//! client holds memory (bounded by the upload budget), but no connection and no transaction. A longer one is written
-//! to a large object as it arrives, inside one transaction on a connection of the writers' pool. Whatever fails before
-//! COMMIT rolls all of it back.
+//! client holds memory (bounded by the upload budget), but no connection and no transaction. Beyond `inline_max` it is
+//! then written to a large object of an open transaction while the rest of it is still being hashed, unless the key may
+//! have the same bytes already. A body longer than `buffer_max` is written as it arrives, on a connection of the writers'
+//! pool. Whatever fails before COMMIT rolls all of it back.
 //!
 //! Publishing runs to its end even if the client goes away: once COMMIT may have been sent, stopping half-way would
 //! leave nobody to learn the outcome.
 
-use std::pin::Pin;
-use std::time::Duration;
-
-use bytes::{Bytes, BytesMut};
-use futures::{Stream, StreamExt};
+use bytes::Bytes;
 use time::OffsetDateTime;
 use tokio_postgres::types::Oid;
-use uuid::Uuid;
 
 use super::budget::Permit;
 use super::content::digest::{Digester, Digests};
+use super::content::hashing::MAX_PENDING_BYTES;
 use super::error::{ErrorKind, Result, StorageError};
+use super::incoming::{BodyStream, Incoming};
+use super::index::contents::LargeContent;
+use super::index::locate::{Found, Wanted};
 use super::index::objects::ExistingContent;
-
-use super::index::{contents, objects, uploads};
+use super::index::{objects, uploads};
 use super::large_object_writer::{LargeObjectWriter, WRITES_IN_FLIGHT};
 use super::settle::Target;
-use super::types::{ChecksumAlgorithm, PartInfo};
-use super::{PublishObject, PublishPart, Published, Storage, new_id};
+use super::types::{BucketName, ChecksumAlgorithm, ObjectKey, PartInfo};
+use super::{PublishObject, PublishPart, Published, Storage, StorageOptions, content, new_id};
 use crate::db::{DbError, Lane, Tx};
-
-/// Bytes from a client. The error is the stream's own; it comes back as the source of [`ErrorKind::Body`].
-pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, Box<dyn std::error::Error + Send + Sync>>> + Send>>;
 
 /// Longest byte string that is stored by one statement (`lo_from_bytea`): beyond it chunked writes are faster, and the
 /// server's memory per session stays small.
 const ONE_STATEMENT_MAX: u64 = 8 << 20;
-/// Pieces of a body are joined up to this size, so that many tiny ones do not cost an allocation each.
-const PIECE_BYTES: usize = 64 << 10;
-
-/// What to compute while bytes arrive; MD5 and the length always are.
+/// What to expect of a body, and what to compute while it arrives; MD5 and the length always are.
 #[derive(Clone, Debug, Default)]
 pub struct StageOptions {
     /// Length the client declared.
@@ -50,6 +43,8 @@ pub struct StageOptions {
     pub signed_sha256: Option<[u8; 32]>,
     /// Longest body that is accepted.
     pub max_length: u64,
+    /// The object that these bytes may replace, or may be equal to.
+    pub replaces: Option<(BucketName, ObjectKey)>,
 }
 
 /// Bytes received, not yet visible.
@@ -96,34 +91,57 @@ impl Storage {
         if options.length.is_some_and(|length| length > options.max_length) {
             return Err(ErrorKind::EntityTooLarge.into());
         }
-        // Every buffered body gets a SHA-256, by which a repeated upload of the same bytes is recognised.
-        let buffered_at_most = options.length.unwrap_or(self.options.buffer_max).min(self.options.buffer_max);
-        let hash = options.signed_sha256.is_none();
-        let mut incoming = Incoming {
-            body,
-            idle_timeout: self.options.body_idle_timeout,
-            digester: Digester::new(&options.checksums, hash),
-            declared: options.length,
-            max_length: options.max_length,
-            received: 0,
-        };
-        let place = if options.length.is_some_and(|length| length > self.options.buffer_max) {
-            self.stream(&mut incoming, Vec::new()).await?
+        // Every body gets a SHA-256, by which a repeated upload of the same bytes is recognised.
+        let digester = Digester::new(&options.checksums, options.signed_sha256.is_none());
+        let idle_timeout = self.options.body_idle_timeout;
+        let mut incoming = Incoming::new(body, digester, options.length, options.max_length, idle_timeout);
+        let (place, size, mut digests) = if options.length.is_some_and(|length| length > self.options.buffer_max) {
+            let place = self.stream(&mut incoming, Vec::new()).await?;
+            (place, incoming.received(), incoming.finish().await?)
         } else {
-            let short = options.length.is_some_and(|length| length <= self.options.inline_max);
-            let budget = if short { &self.short_uploads } else { &self.uploads };
-            let permit = budget.take(buffered_at_most).await?;
-            let (pieces, more) = incoming.receive(self.options.buffer_max).await?;
-            if more {
-                self.stream(&mut incoming, pieces).await?
-            } else {
-                Place::Memory { pieces, _permit: Some(permit) }
-            }
+            self.buffer(incoming, &options).await?
         };
-        let size = incoming.received;
-        let mut digests = incoming.finish()?;
         digests.sha256 = options.signed_sha256.or(digests.sha256);
         Ok(Staged { size, digests, place })
+    }
+
+    /// Receives a body whole, unless it turns out to be longer than `buffer_max`. A large one is then written while the
+    /// rest of it is hashed; where that fails, or the key may have these bytes already, publishing sees to it.
+    async fn buffer(&self, mut incoming: Incoming, options: &StageOptions) -> Result<(Place, u64, Digests)> {
+        let StorageOptions { inline_max, buffer_max, .. } = *self.options;
+        let short = options.length.is_some_and(|length| length <= inline_max);
+        let budget = if short { &self.short_uploads } else { &self.uploads };
+        let permit = budget.take(options.length.unwrap_or(buffer_max).min(buffer_max)).await?;
+        let (received, live_size) = futures::join!(incoming.receive(buffer_max), self.live_size(short, options));
+        let (pieces, more) = received?;
+        if more {
+            let place = self.stream(&mut incoming, pieces).await?;
+            return Ok((place, incoming.received(), incoming.finish().await?));
+        }
+        let size = incoming.received();
+        if size <= inline_max || live_size == Some(size) {
+            return Ok((Place::Memory { pieces, _permit: Some(permit) }, size, incoming.finish().await?));
+        }
+        let (written, digests) = futures::join!(self.write_pieces(&pieces, size), incoming.finish());
+        let place = match written {
+            Ok((tx, loid)) => Place::Transaction { tx: Box::new(tx), loid },
+            Err(e) if matches!(e.kind(), ErrorKind::Unavailable | ErrorKind::Busy) => {
+                tracing::warn!(error = %e, "a body could not be written, it will be tried again");
+                Place::Memory { pieces, _permit: Some(permit) }
+            }
+            Err(e) => return Err(e),
+        };
+        Ok((place, size, digests?))
+    }
+
+    /// The size of the object that a body may be equal to; `None` where there is none, or nobody needs to know.
+    async fn live_size(&self, short: bool, options: &StageOptions) -> Option<u64> {
+        let (bucket, key) = options.replaces.clone().filter(|_| !short)?;
+        match self.locates.locate(Wanted { bucket, key, with_content: false }).await {
+            Ok(Found::Object(row)) => Some(row.info.size),
+            // An error will come again when the body is written, and be told then.
+            _ => None,
+        }
     }
 
     /// Publishes staged bytes as an object.
@@ -170,11 +188,11 @@ impl Storage {
                 if size <= ONE_STATEMENT_MAX {
                     return self.store_settled(&pieces, size, &digests, Target::Object { object, etag }).await;
                 }
-                let (tx, loid) = self.write_pieces(&pieces).await?;
-                self.publish_large(Large { tx, loid, size, digests }, object, etag).await
+                let (tx, loid) = self.write_pieces(&pieces, size).await?;
+                self.publish_large(tx, LargeContent { content: new_id(), loid, size, digests }, object, etag).await
             }
             Place::Transaction { tx, loid } => {
-                self.publish_large(Large { tx: *tx, loid, size, digests }, object, etag).await
+                self.publish_large(*tx, LargeContent { content: new_id(), loid, size, digests }, object, etag).await
             }
         }
     }
@@ -185,23 +203,26 @@ impl Storage {
             Place::Memory { pieces, _permit } if size <= ONE_STATEMENT_MAX => {
                 return self.store_settled(&pieces, size, &digests, Target::Part(part)).await;
             }
-            Place::Memory { pieces, _permit } => self.write_pieces(&pieces).await?,
+            Place::Memory { pieces, _permit } => self.write_pieces(&pieces, size).await?,
             Place::Transaction { tx, loid } => (*tx, loid),
         };
         let guard = self.reads.begin().await?;
-        let large = Large { tx, loid, size, digests };
-        let content = large.insert().await?;
-        let last_modified = uploads::publish_part(&large.tx, content, size, &large.digests.md5, part).await?;
-        self.commit_settled(large.tx, content, &guard).await?;
+        let large = LargeContent { content: new_id(), loid, size, digests };
+        let last_modified = uploads::publish_large_part(&tx, &large, part).await?;
+        self.commit_settled(tx, large.content, &guard).await?;
         Ok(last_modified)
     }
 
-    async fn publish_large(&self, large: Large, object: &PublishObject, etag: &str) -> Result<OffsetDateTime> {
+    async fn publish_large(
+        &self,
+        tx: Tx,
+        large: LargeContent,
+        object: &PublishObject,
+        etag: &str,
+    ) -> Result<OffsetDateTime> {
         let guard = self.reads.begin().await?;
-        let content = large.insert().await?;
-        let existing = ExistingContent { content, size: large.size, etag, parts_count: None };
-        let last_modified = objects::publish(&large.tx, &existing, object).await?;
-        self.commit_settled(large.tx, content, &guard).await?;
+        let last_modified = objects::publish_large(&tx, &large, object, etag).await?;
+        self.commit_settled(tx, large.content, &guard).await?;
         Ok(last_modified)
     }
 
@@ -233,7 +254,12 @@ impl Storage {
     }
 
     /// Writes bytes at hand to a large object of a new transaction.
-    async fn write_pieces(&self, pieces: &[Bytes]) -> Result<(Tx, Oid)> {
+    async fn write_pieces(&self, pieces: &[Bytes], size: u64) -> Result<(Tx, Oid)> {
+        if size <= ONE_STATEMENT_MAX {
+            let tx = self.db.begin("write_large_object", Lane::Short).await?;
+            let loid = content::create_from(&tx, pieces).await?;
+            return Ok((tx, loid));
+        }
         let chunk = usize::try_from(self.options.write_chunk).unwrap_or(usize::MAX);
         let mut writer = LargeObjectWriter::begin(self, Lane::Short, chunk).await?;
         for piece in pieces {
@@ -245,7 +271,10 @@ impl Storage {
     /// Writes a body to a large object of a new transaction as it arrives, after the pieces that already have.
     async fn stream(&self, incoming: &mut Incoming, pieces: Vec<Bytes>) -> Result<Place> {
         let chunk = usize::try_from(self.options.write_chunk).unwrap_or(usize::MAX);
-        let _permit = self.uploads.take(self.options.write_chunk * (WRITES_IN_FLIGHT as u64 + 1)).await?;
+        let _permit = self
+            .uploads
+            .take(self.options.write_chunk * (WRITES_IN_FLIGHT as u64 + 1) + MAX_PENDING_BYTES as u64)
+            .await?;
         let mut writer = LargeObjectWriter::begin(self, Lane::Writer, chunk).await?;
         for piece in pieces {
             writer.push(piece).await?;
@@ -258,24 +287,6 @@ impl Storage {
     }
 }
 
-/// A large object written by an open transaction, with what is known of its bytes.
-struct Large {
-    tx: Tx,
-    loid: Oid,
-    size: u64,
-    digests: Digests,
-}
-
-impl Large {
-    /// Inserts its content row.
-    async fn insert(&self) -> Result<Uuid> {
-        let content = new_id();
-        let (md5, sha256) = (&self.digests.md5, self.digests.sha256.as_ref());
-        contents::insert_large(&self.tx, content, self.loid, self.size, md5, sha256).await?;
-        Ok(content)
-    }
-}
-
 /// Runs work that must not stop half-way when the caller goes away.
 pub(super) async fn detached<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     tokio::spawn(work).await.unwrap_or_else(|e| Err(StorageError::new(ErrorKind::Internal, e)))
@@ -284,70 +295,4 @@ pub(super) async fn detached<T: Send + 'static>(work: impl Future<Output = Resul
 /// Whether a statement failed because the content that it was to refer to has been reaped (the foreign key).
 pub(super) fn is_content_gone(error: &DbError) -> bool {
     error.sqlstate() == Some(&tokio_postgres::error::SqlState::FOREIGN_KEY_VIOLATION)
-}
-
-/// A body that arrives: timed, counted, hashed.
-struct Incoming {
-    body: BodyStream,
-    idle_timeout: Duration,
-    digester: Digester,
-    declared: Option<u64>,
-    max_length: u64,
-    received: u64,
-}
-
-impl Incoming {
-    async fn next(&mut self) -> Result<Option<Bytes>> {
-        let next = tokio::time::timeout(self.idle_timeout, self.body.next()).await;
-        let piece = match next.map_err(|_| ErrorKind::BodyTimeout)? {
-            None => return Ok(None),
-            Some(Err(source)) => return Err(StorageError::new(ErrorKind::Body, source)),
-            Some(Ok(piece)) => piece,
-        };
-        self.received += piece.len() as u64;
-        if self.declared.is_some_and(|declared| self.received > declared) {
-            return Err(ErrorKind::IncompleteBody.into());
-        }
-        if self.received > self.max_length {
-            return Err(ErrorKind::EntityTooLarge.into());
-        }
-        self.digester.update(&piece);
-        Ok(Some(piece))
-    }
-
-    /// Receives until the end, or until more than `limit` bytes are there. The flag tells that more may follow.
-    async fn receive(&mut self, limit: u64) -> Result<(Vec<Bytes>, bool)> {
-        let mut pieces = Vec::new();
-        let mut joined = BytesMut::new();
-        while let Some(piece) = self.next().await? {
-            if piece.len() >= PIECE_BYTES {
-                push_some(&mut pieces, joined.split().freeze());
-                pieces.push(piece);
-            } else {
-                joined.extend_from_slice(&piece);
-                if joined.len() >= PIECE_BYTES {
-                    pieces.push(joined.split().freeze());
-                }
-            }
-            if self.received > limit {
-                push_some(&mut pieces, joined.freeze());
-                return Ok((pieces, true));
-            }
-        }
-        push_some(&mut pieces, joined.freeze());
-        Ok((pieces, false))
-    }
-
-    fn finish(self) -> Result<Digests> {
-        if self.declared.is_some_and(|declared| declared != self.received) {
-            return Err(ErrorKind::IncompleteBody.into());
-        }
-        Ok(self.digester.finish())
-    }
-}
-
-fn push_some(pieces: &mut Vec<Bytes>, piece: Bytes) {
-    if !piece.is_empty() {
-        pieces.push(piece);
-    }
 }

@@ -6,6 +6,7 @@
 //! large object that was given the same oid.
 
 pub mod digest;
+pub(super) mod hashing;
 
 use bytes::Bytes;
 use tokio_postgres::types::{Oid, Type};
@@ -16,6 +17,12 @@ use crate::db::{Db, DbError, Segments, Statement, Tx};
 
 static CREATE: Statement =
     Statement { name: "create_large_object", sql: "-- create_large_object\nSELECT lo_create(0)", types: &[] };
+
+static CREATE_FROM: Statement = Statement {
+    name: "create_large_object_from",
+    sql: "-- create_large_object_from\nSELECT lo_from_bytea(0, $1 /* bytes */)",
+    types: &[Type::BYTEA],
+};
 
 static PUT: Statement = Statement {
     name: "put_chunk",
@@ -46,6 +53,15 @@ SELECT octet_length(lo_get(c.loid, $2, 1)) > 0 FROM lobgate.content c WHERE c.id
 /// [`DbError`].
 pub(super) async fn create(tx: &Tx) -> Result<Oid, DbError> {
     let rows = tx.run(&CREATE, &[]).await?;
+    Ok(rows.first().map_or(0, |row| row.get(0)))
+}
+
+/// Creates a large object of these bytes, a few MiB at most, in the caller's transaction.
+///
+/// # Errors
+/// [`DbError`].
+pub(super) async fn create_from(tx: &Tx, pieces: &[Bytes]) -> Result<Oid, DbError> {
+    let rows = tx.run(&CREATE_FROM, &[&Segments(pieces)]).await?;
     Ok(rows.first().map_or(0, |row| row.get(0)))
 }
 

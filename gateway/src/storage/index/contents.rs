@@ -5,13 +5,7 @@ use uuid::Uuid;
 
 use super::{bigint, integer};
 use crate::db::{DbError, Statement, Tx};
-
-static INSERT_LARGE: Statement = Statement {
-    name: "insert_large_content",
-    sql: "-- insert_large_content
-INSERT INTO lobgate.content (id, loid, size, md5, sha256) VALUES ($1, $2, $3, $4, $5)",
-    types: &[Type::UUID, Type::OID, Type::INT8, Type::BYTEA, Type::BYTEA],
-};
+use crate::storage::content::digest::Digests;
 
 static INSERT_COMPOSITE: Statement = Statement {
     name: "insert_composite_content",
@@ -54,17 +48,16 @@ SELECT lobgate.leave_receipt($1)",
     types: &[Type::UUID],
 };
 
-/// The row of a large object that this transaction created.
-pub(crate) async fn insert_large(
-    tx: &Tx,
-    id: Uuid,
-    loid: Oid,
-    size: u64,
-    md5: &[u8; 16],
-    sha256: Option<&[u8; 32]>,
-) -> Result<(), DbError> {
-    let (md5, sha256) = (md5.as_slice(), sha256.map(<[u8; 32]>::as_slice));
-    tx.run(&INSERT_LARGE, &[&id, &loid, &bigint(size), &md5, &sha256]).await.map(drop)
+/// A large object that the caller's transaction wrote, to become a content.
+pub(crate) struct LargeContent {
+    /// Id of the content to be.
+    pub content: Uuid,
+    /// The large object.
+    pub loid: Oid,
+    /// Its length.
+    pub size: u64,
+    /// Its digests.
+    pub digests: Digests,
 }
 
 /// A part of a composite content.

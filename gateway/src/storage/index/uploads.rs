@@ -6,6 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql, Type};
 use uuid::Uuid;
 
+use super::contents::LargeContent;
 use super::objects::Bytestring;
 use super::{attributes_column, attributes_of, bigint, checksum_kind_of, integer, last_modified, size_of, unsigned};
 use crate::db::{Db, DbError, Segments, Statement, Tx};
@@ -72,6 +73,25 @@ static PUBLISH_PART: Statement = Statement {
 SELECT lobgate.publish_part($1 /* bucket */, $2 /* key */, $3 /* upload */, $4 /* part_number */, $5 /* content */,
     $6 /* size */, $7 /* md5 */, $8 /* checksum */) AS last_modified",
     types: &[Type::TEXT, Type::TEXT, Type::UUID, Type::INT4, Type::UUID, Type::INT8, Type::BYTEA, Type::BYTEA],
+};
+
+static PUBLISH_LARGE_PART: Statement = Statement {
+    name: "publish_large_part",
+    sql: "-- publish_large_part
+SELECT lobgate.publish_large_part($1 /* loid */, $2 /* sha256 */, $3 /* bucket */, $4 /* key */, $5 /* upload */,
+    $6 /* part_number */, $7 /* content */, $8 /* size */, $9 /* md5 */, $10 /* checksum */) AS last_modified",
+    types: &[
+        Type::OID,
+        Type::BYTEA,
+        Type::TEXT,
+        Type::TEXT,
+        Type::UUID,
+        Type::INT4,
+        Type::UUID,
+        Type::INT8,
+        Type::BYTEA,
+        Type::BYTEA,
+    ],
 };
 
 static PARTS: Statement = Statement {
@@ -210,6 +230,27 @@ pub(crate) async fn publish_part(
         &part.checksum.as_ref().map(|c| c.value.as_slice()),
     ];
     Ok(last_modified(&tx.run(&PUBLISH_PART, &params).await?))
+}
+
+/// Makes a large object that this transaction wrote a content, and publishes it as a part. Returns last_modified.
+pub(crate) async fn publish_large_part(
+    tx: &Tx,
+    large: &LargeContent,
+    part: &PublishPart,
+) -> Result<OffsetDateTime, DbError> {
+    let params: [&(dyn ToSql + Sync); 10] = [
+        &large.loid,
+        &large.digests.sha256.as_ref().map(<[u8; 32]>::as_slice),
+        &part.bucket.as_str(),
+        &part.key.as_str(),
+        &part.upload.0,
+        &integer(part.number),
+        &large.content,
+        &bigint(large.size),
+        &large.digests.md5.as_slice(),
+        &part.checksum.as_ref().map(|c| c.value.as_slice()),
+    ];
+    Ok(last_modified(&tx.run(&PUBLISH_LARGE_PART, &params).await?))
 }
 
 /// Parts of an upload after a number.
