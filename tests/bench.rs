@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::harness::cluster::{Cluster, ROLE};
 use crate::harness::server::{lobgate, text};
-use crate::harness::{DEADLINE, Database, eventually, forget, kill_at_end};
+use crate::harness::{DEADLINE, Database, Stage, bytes, eventually, forget, kill_at_end};
 
 /// Everything of a bench that the server has: databases, schemas, and large objects that no database took along.
 const LEFT: &str = "SELECT (SELECT count(*) FROM pg_database WHERE datname LIKE 'lobgate\\_bench\\_%' AND datdba =
@@ -117,6 +117,73 @@ async fn curves_measures_three_ways_to_store() {
 }
 
 #[tokio::test]
+async fn chunks_measures_writing_and_reading_by_size_of_statement() {
+    let database = Database::create().await;
+    let report = measured(&database, &["chunks", "--size", "128KiB"]).await;
+    positive(&report, "writes", &["chunk_bytes", "lowrite_mb_s", "lo_put_mb_s", "pipelined_mb_s"]);
+    positive(&report, "reads", &["window_bytes", "lo_get_mb_s", "p50_ms", "p99_ms"]);
+    assert_eq!(rows(&report, "writes").len(), 3);
+}
+
+#[tokio::test]
+async fn anatomy_measures_steps_and_who_waits_for_whom() {
+    let database = Database::create().await;
+    let arguments = ["anatomy", "--pool", "2", "--readers", "1,3", "--window", "4KiB", "--operations", "3"];
+    let report = measured(&database, &arguments).await;
+    positive(&report, "steps", &["operations", "p50_ms", "p99_ms"]);
+    assert_eq!(rows(&report, "steps").len(), 4);
+    positive(&report, "handles", &["readers", "held_p50_ms", "windows_p50_ms", "held_mb_s", "windows_mb_s"]);
+    assert_eq!(rows(&report, "handles").len(), 2);
+}
+
+#[tokio::test]
+async fn reput_measures_the_probe_at_every_size() {
+    let database = Database::create().await;
+    let report = measured(&database, &["reput", "--max-size", "16KiB"]).await;
+    positive(&report, "reput", &["size_bytes", "put_p50_ms", "sha256_p50_ms", "probe_p50_ms", "times_cheaper"]);
+    assert_eq!(rows(&report, "reput").len(), 2);
+}
+
+#[tokio::test]
+async fn readers_measures_them_together() {
+    let database = Database::create().await;
+    let arguments = ["readers", "--max-readers", "3", "--time", "20ms", "--objects", "2", "--size", "64KiB"];
+    let report = measured(&database, &arguments).await;
+    positive(&report, "readers", &["readers", "mb_s", "window_p50_ms", "window_p99_ms"]);
+    let levels: Vec<_> = rows(&report, "readers").iter().filter_map(|row| row["readers"].as_f64()).collect();
+    assert_eq!(levels, [1.0, 2.0, 3.0]);
+}
+
+#[tokio::test]
+async fn churn_counts_pages_and_shows_that_space_is_kept() {
+    let database = on_a_server_that_lets_us().await;
+    let report = measured(&database, &["churn", "--cycles", "4", "--objects", "3", "--size", "256KiB"]).await;
+    let cycles = rows(&report, "cycles");
+    assert_eq!(cycles.len(), 5);
+    for row in &cycles[..4] {
+        assert_eq!(row["written_pages"], 384.0, "{row}");
+        assert_eq!(row["live_pages"], 384.0, "{row}");
+        assert_eq!(row["live_bytes"], 786_432.0, "{row}");
+    }
+    let size = |at: usize| cycles[at]["relation_bytes"].as_f64().expect("a size");
+    assert!(size(0) > 786_432.0, "{report}");
+    assert_eq!(cycles[4]["live_pages"], 0.0);
+    assert!(size(4) >= size(3), "space is not returned: {report}");
+    assert!(size(3) < size(0) * 3.0, "space is reused: {report}");
+}
+
+#[tokio::test]
+async fn list_measures_pages_and_rollups() {
+    let database = Database::create().await;
+    let report = measured(&database, &["list", "--objects", "2500", "--directories", "7"]).await;
+    for way in ["plain", "keys", "index", "rollup", "grouped"] {
+        positive(&report, way, &["objects", "page_entries", "page_p50_ms", "entries_per_second"]);
+        let entries = if way == "rollup" || way == "grouped" { 7.0 } else { 1000.0 };
+        assert_eq!(rows(&report, way).last().expect("a row")["page_entries"], entries, "{way}");
+    }
+}
+
+#[tokio::test]
 async fn a_role_that_may_not_create_databases_measures_in_a_schema_and_leaves_no_large_object() {
     let database = Database::create().await;
     let report = measured(&database, &["curves", "--max-size", "4KiB"]).await;
@@ -199,6 +266,22 @@ async fn a_running_bench_is_left_alone_by_another() {
     running.signal(Signal::SIGINT);
     running.ended().await;
     assert_eq!(database.count(LEFT).await, 0);
+}
+
+#[tokio::test]
+async fn a_bench_beside_a_gateway_touches_nothing_of_it() {
+    let stage = Stage::start().await;
+    let body = bytes(1, 100_000);
+    stage.put("kept", &body).await;
+    let state = "SELECT (SELECT count(*) FROM pg_largeobject_metadata) * 1000 + (SELECT count(*) FROM lobgate.content)
+        + (SELECT count(*) FROM lobgate.removed) + (SELECT count(*) FROM lobgate.object)";
+    let before = stage.database.count(state).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = ["churn", "--cycles", "2", "--objects", "2", "--size", "100KiB"];
+    let output = Running::start(&stage.database, directory.path(), &arguments).ended().await;
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(stage.database.count(state).await, before);
+    assert_eq!(stage.get("kept").await, body);
 }
 
 #[tokio::test]

@@ -11,9 +11,9 @@ use tokio_postgres::{Client, Statement};
 use super::noise::Body;
 
 /// Longest body stored by one statement, as the gateway does (`storage/staged_writer.rs`).
-pub(super) const ONE_STATEMENT_MAX: u64 = 8 << 20;
+const ONE_STATEMENT_MAX: u64 = 8 << 20;
 /// Chunks under way at once, as the gateway does (`storage/large_object_writer.rs`).
-const WRITES_IN_FLIGHT: usize = 3;
+pub(super) const WRITES_IN_FLIGHT: usize = 3;
 
 /// A session with its statements.
 pub(super) struct Bare {

@@ -83,7 +83,8 @@ pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report
     Ok(report)
 }
 
-fn sizes(max: u64) -> anyhow::Result<Vec<u64>> {
+/// The sizes from 4 KiB to `max`.
+pub(super) fn sizes(max: u64) -> anyhow::Result<Vec<u64>> {
     anyhow::ensure!((LEAST..=MOST).contains(&max), "--max-size must be from 4KiB to 1GiB");
     Ok(std::iter::successors(Some(LEAST), |size| Some(size * 4)).take_while(|size| *size <= max).collect())
 }
@@ -247,9 +248,9 @@ fn plots(report: &mut Report, [objects, rows, local]: [&Table; 3]) {
 fn describe(report: &mut Report, lab: &Lab<'_>, files: &LocalFiles) {
     let storage = &lab.config.storage;
     report.method(format!(
-        "{} rounds after one that warms up; MB/s is the median of the rounds, percentiles are over all objects of all rounds. \
+        "{} after one that warms up; MB/s is the median of the rounds, percentiles are over all objects of all rounds. \
          One connection, one object at a time.",
-        lab.rounds
+        lab.rounds_text()
     ));
     report.method(format!(
         "Large objects up to 8 MiB are stored by one statement, longer ones in chunks of {}, three under way; \

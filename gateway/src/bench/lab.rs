@@ -25,6 +25,11 @@ pub(super) struct Lab<'a> {
 }
 
 impl Lab<'_> {
+    /// The number of rounds, in words for reports.
+    pub(super) fn rounds_text(&self) -> String {
+        if self.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", self.rounds) }
+    }
+
     /// Opens a session that sees the companion table of the scratch.
     ///
     /// # Errors
@@ -33,17 +38,25 @@ impl Lab<'_> {
         self.sessions.open().await
     }
 
+    /// Opens a session for each of `count` workers, or as many as the server takes.
+    ///
+    /// # Errors
+    /// As [`Lab::connect`].
+    pub(super) async fn connect_many(&self, count: usize) -> anyhow::Result<Vec<Client>> {
+        self.sessions.open_many(count).await
+    }
+
     /// A source of random bytes.
     #[must_use]
     pub(super) fn noise(&self) -> Noise {
         Noise::new()
     }
 
-    /// Lets new large objects use the room of unlinked ones. See [`Scratch::reclaim`].
+    /// Lets new large objects use the room of unlinked ones, and says whether it did. See [`Scratch::reclaim`].
     ///
     /// # Errors
     /// A statement failed.
-    pub(super) async fn reclaim(&self, client: &Client) -> anyhow::Result<()> {
+    pub(super) async fn reclaim(&self, client: &Client) -> anyhow::Result<bool> {
         self.scratch.reclaim(client).await
     }
 }

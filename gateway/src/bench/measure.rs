@@ -23,6 +23,11 @@ impl Samples {
         self.0.push(took);
     }
 
+    /// A single operation.
+    pub(super) fn of(took: Duration) -> Self {
+        Self(vec![took])
+    }
+
     /// Takes over what another worker noted.
     pub(super) fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
@@ -75,6 +80,12 @@ impl Series {
     /// Adds a round in which operations, one after another, moved `bytes`.
     pub(super) fn round(&mut self, bytes: u64, operations: Samples) {
         self.speeds.push(megabytes_per_second(bytes, operations.total()));
+        self.operations.extend(operations);
+    }
+
+    /// Adds a round of concurrent operations that moved `bytes` in `elapsed`.
+    pub(super) fn concurrent_round(&mut self, bytes: u64, elapsed: Duration, operations: Samples) {
+        self.speeds.push(megabytes_per_second(bytes, elapsed));
         self.operations.extend(operations);
     }
 
@@ -145,5 +156,12 @@ mod tests {
         assert_eq!(series.operations.len(), 6);
         assert_eq!(median(&[3.0, 1.0, 4.0, 2.0]), Some(2.0));
         assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn a_concurrent_round_counts_the_time_of_all_together() {
+        let mut series = Series::default();
+        series.concurrent_round(10_000_000, Duration::from_secs(2), samples([2000, 2000]));
+        assert_eq!(series.speed(), Some(5.0));
     }
 }

@@ -4,22 +4,30 @@
 //! `table`, `html` and `plot` show. One file per command: its arguments, and a `measure` that takes a [`Lab`] and gives a
 //! report. `bare` has the operations they share, `measure` what is made of times, `noise` the bytes.
 //!
-//! To add a command: a file with `Args` and `measure`, a variant of [`Command`], an arm in [`Command::measure`]. One that needs
-//! no scratch (it drives endpoints, say) is told apart in [`Command::needs_scratch`] and gets its arm in [`run`].
+//! To add a command: a file with `Args` (whose doc comment is the help) and `measure`, a variant of [`Command`], an arm in
+//! [`Command::measure`]. One that drives something else than the database (endpoints, say) needs no scratch: it gets its
+//! place in [`run`] before the scratch is made, and has reports, samples, rounds and progress all the same.
 //!
 //! This layer stands at the side, like `cli`: it may import what it measures, and nothing imports it but `cli`.
 //! Invariant: no command touches a table or a large object of the product.
 
+mod anatomy;
 mod bare;
+mod chunks;
+mod churn;
 mod curves;
 mod facts;
 pub mod html;
 mod lab;
+mod list;
 mod local_files;
 mod measure;
 mod noise;
 pub mod plot;
+mod pool;
+mod readers;
 pub mod report;
+mod reput;
 mod scratch;
 mod sessions;
 pub mod table;
@@ -42,12 +50,24 @@ use scratch::Scratch;
 #[allow(missing_docs, reason = "the help of a command stands at its arguments")]
 pub enum Command {
     Curves(curves::Args),
+    Chunks(chunks::Args),
+    Anatomy(anatomy::Args),
+    Reput(reput::Args),
+    Readers(readers::Args),
+    Churn(churn::Args),
+    List(list::Args),
 }
 
 impl Command {
     async fn measure(&self, lab: &Lab<'_>) -> anyhow::Result<Report> {
         match self {
             Self::Curves(args) => curves::measure(args, lab).await,
+            Self::Chunks(args) => chunks::measure(args, lab).await,
+            Self::Anatomy(args) => anatomy::measure(args, lab).await,
+            Self::Reput(args) => reput::measure(args, lab).await,
+            Self::Readers(args) => readers::measure(args, lab).await,
+            Self::Churn(args) => churn::measure(args, lab).await,
+            Self::List(args) => list::measure(args, lab).await,
         }
     }
 }

@@ -33,6 +33,8 @@ const COLOURS: [RGBColor; 7] = [
 const GREY: RGBColor = RGBColor(110, 110, 110);
 /// Most ticks on an axis.
 const TICKS: usize = 12;
+/// Most bars that bear their figures: those of more run into each other.
+const LABELLED_BARS: usize = 12;
 
 /// The plot as an SVG document.
 ///
@@ -52,13 +54,17 @@ type Failed = Box<dyn std::error::Error>;
 fn draw(plot: &Plot, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Failed> {
     root.fill(&WHITE)?;
     let x = match &plot.shape {
-        Shape::Lines => Scale::over(&plot.x, plot.series.iter().flat_map(|s| s.points.iter().map(|p| p[0]))),
+        Shape::Lines => {
+            Scale::over(&plot.x, plot.series.iter().flat_map(|s| s.points.iter().map(|p| p[0]))).at_points(plot)
+        }
         Shape::Bars { categories } => Scale::of_categories(categories),
     };
     let y = Scale::over(&plot.y, plot.series.iter().flat_map(|s| s.points.iter().map(|p| p[1])));
+    let margin = legend(plot, root)?;
     let mut chart = ChartBuilder::on(root)
         .caption(&plot.title, (FONT, 18))
         .margin(12)
+        .margin_right(margin)
         .x_label_area_size(46)
         .y_label_area_size(70)
         .build_cartesian_2d(x.clone(), y.clone())?;
@@ -78,40 +84,47 @@ fn draw(plot: &Plot, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Fa
         .draw()?;
     for (number, series) in plot.series.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
-        let drawn = match &plot.shape {
+        match &plot.shape {
             Shape::Lines => {
                 let points: Vec<_> = series.points.iter().map(|p| (x.place(p[0]), y.place(p[1]))).collect();
                 let dots = points.iter().map(|at| Circle::new(*at, 3, colour.filled()));
                 chart.draw_series(dots)?;
-                chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?
+                chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
             }
             Shape::Bars { .. } => {
                 let bars = bars(series, number, plot.series.len(), &y);
-                chart.draw_series(bars.iter().map(|corners| Rectangle::new(*corners, colour.filled())))?
+                chart.draw_series(bars.iter().map(|corners| Rectangle::new(*corners, colour.filled())))?;
             }
-        };
-        drawn.label(&series.name).legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.filled()));
+        }
     }
-    if plot.series.len() > 1 {
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(225, 225, 225))
-            .label_font((FONT, 13))
-            .draw()?;
-    }
-    if let Shape::Bars { .. } = plot.shape {
+    let count: usize = plot.series.iter().map(|series| series.points.len()).sum();
+    if matches!(plot.shape, Shape::Bars { .. }) && count <= LABELLED_BARS {
         let style = TextStyle::from((FONT, 11)).color(&GREY).pos(Pos::new(HPos::Center, VPos::Bottom));
         for (number, series) in plot.series.iter().enumerate() {
             for (corners, point) in bars(series, number, plot.series.len(), &y).iter().zip(&series.points) {
                 let top = (f64::midpoint(corners[0].0, corners[1].0), corners[1].1);
-                chart.draw_series([Text::new(figure(point[1]), top, style.clone())])?;
+                chart.draw_series([Text::new(y.label(point[1]), top, style.clone())])?;
             }
         }
     }
     root.present()?;
     Ok(())
+}
+
+/// Names the series beside the chart, where they hide nothing; gives the room that takes.
+fn legend(plot: &Plot, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<u32, Failed> {
+    if plot.series.len() < 2 {
+        return Ok(24);
+    }
+    let longest = plot.series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
+    let room = 46 + 7 * u32::try_from(longest).unwrap_or(0).min(40);
+    let left = i32::try_from(SIZE.0 - room)? + 14;
+    for ((number, series), row) in plot.series.iter().enumerate().zip(0_i32..) {
+        let (top, colour) = (50 + 20 * row, COLOURS[number % COLOURS.len()]);
+        root.draw(&Rectangle::new([(left, top), (left + 12, top + 12)], colour.filled()))?;
+        root.draw(&Text::new(series.name.clone(), (left + 18, top), (FONT, 13)))?;
+    }
+    Ok(room)
 }
 
 /// Corners of a series' bars: the groups stand around whole numbers, four fifths of the way to the next one wide.
@@ -152,6 +165,18 @@ impl Scale {
             (false, _) => steps(most, bytes),
         };
         Self { low, high, ticks, log: axis.log, bytes, names: Vec::new() }
+    }
+
+    /// Puts the ticks of a logarithmic axis where it was measured, if that is in few places.
+    fn at_points(mut self, plot: &Plot) -> Self {
+        let places = plot.series.iter().flat_map(|s| s.points.iter().map(|p| p[0])).filter(|x| *x > 0.0);
+        let mut places: Vec<f64> = places.map(f64::log10).filter(|x| x.is_finite()).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        if self.log && (1..=TICKS).contains(&places.len()) {
+            self.ticks = places;
+        }
+        self
     }
 
     fn of_categories(names: &[String]) -> Self {
@@ -252,11 +277,14 @@ pub(super) fn size(bytes: f64) -> String {
     // Not negative, and below 2^53.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let whole = bytes.max(0.0).round() as u64;
+    let exact = format_size(whole);
     match whole {
         0 => "0".to_owned(),
-        _ if whole.is_multiple_of(1024) || whole < 1024 => spaced(&format_size(whole)),
-        _ if bytes < 1e6 => format!("{} KiB", figure(bytes / 1024.0)),
-        _ if bytes < 1e9 => format!("{} MiB", figure(bytes / f64::from(1 << 20))),
+        _ if whole < 1024 || exact.find(|c: char| !c.is_ascii_digit()).is_some_and(|digits| digits < 5) => {
+            spaced(&exact)
+        }
+        _ if whole < 1 << 20 => format!("{} KiB", figure(bytes / 1024.0)),
+        _ if whole < 1 << 30 => format!("{} MiB", figure(bytes / f64::from(1 << 20))),
         _ => format!("{} GiB", figure(bytes / f64::from(1 << 30))),
     }
 }
@@ -348,5 +376,8 @@ mod tests {
         assert_eq!(size(65536.0), "64 KiB");
         assert_eq!(size(1_500_000.0), "1.43 MiB");
         assert_eq!(size(7.0), "7 B");
+        assert_eq!(size(1_500.0), "1500 B");
+        assert_eq!(size(236_716_032.0), "226 MiB");
+        assert_eq!(size(1_073_741_824.0), "1 GiB");
     }
 }

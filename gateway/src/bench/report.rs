@@ -257,6 +257,14 @@ impl Table {
     }
 }
 
+impl Series {
+    /// The point with the greatest `y`.
+    #[must_use]
+    pub fn highest(&self) -> Option<[f64; 2]> {
+        self.points.iter().copied().max_by(|a, b| a[1].total_cmp(&b[1]))
+    }
+}
+
 impl Axis {
     /// An axis of equal distances.
     #[must_use]
@@ -285,6 +293,16 @@ impl Unit {
     }
 }
 
+impl Cell {
+    /// A whole number as figures are kept: exact up to 2^53, more bytes than a server holds.
+    #[must_use]
+    pub fn number(whole: u64) -> f64 {
+        #[allow(clippy::cast_precision_loss)]
+        let number = whole as f64;
+        number
+    }
+}
+
 impl From<f64> for Cell {
     fn from(number: f64) -> Self {
         // JSON has no word for an infinite speed.
@@ -294,9 +312,7 @@ impl From<f64> for Cell {
 
 impl From<u64> for Cell {
     fn from(number: u64) -> Self {
-        // Exact up to 2^53: more bytes than a server holds.
-        #[allow(clippy::cast_precision_loss)]
-        Self::Number(number as f64)
+        Self::Number(Self::number(number))
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! A run holds an advisory lock, of the same number as the name, from before the scratch exists until after it is gone.
 //! `pg_locks` shows it from every database of the server. So a scratch whose lock nobody holds belongs to a run that was
-//! killed; the next run removes it. Invariant: nothing outside names of our form, owned by this role, is ever removed.
+//! killed; the next run removes it (a schema: the next run on that database). Invariant: nothing outside names of our form, owned by this role, is ever removed.
 
 use anyhow::Context;
 use tokio_postgres::Client;
@@ -43,7 +43,7 @@ const TABLE: &str = "CREATE TABLE object (
 );
 ALTER TABLE object ALTER COLUMN inline SET STORAGE EXTERNAL";
 
-/// Names of dead scratches: `$1` all candidates of one kind, `$2` the class of the lock.
+/// Names of dead scratches among `$1`, whose numbers are `$2`; `$3` is the class of the lock.
 const UNLOCKED: &str = "SELECT c.name FROM unnest($1::text[], $2::oid[]) AS c (name, number)
 WHERE NOT EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 2
                   AND l.classid = $3::oid AND l.objid = c.number)";
@@ -130,18 +130,20 @@ impl Scratch {
         }
     }
 
-    /// Lets new large objects use the space of unlinked ones, so that a long run does not grow without need. Does nothing
-    /// where the role does not own the database, or where `pg_largeobject` is large with other people's objects.
+    /// Lets new large objects use the space of unlinked ones, so that a long run does not grow without need, and says
+    /// whether it did. It does nothing where the role does not own the database, or where `pg_largeobject` is large with
+    /// other people's objects.
     ///
     /// # Errors
     /// A statement failed.
-    pub(super) async fn reclaim(&self, client: &Client) -> anyhow::Result<()> {
-        let bytes: i64 = client.query_one("SELECT pg_relation_size('pg_largeobject')", &[]).await?.get(0);
-        if bytes <= VACUUM_MAX {
-            // Without ownership that is a warning, no error.
+    pub(super) async fn reclaim(&self, client: &Client) -> anyhow::Result<bool> {
+        let may = "SELECT pg_has_role(datdba, 'USAGE') AND pg_relation_size('pg_largeobject') <= $1 \
+                   FROM pg_database WHERE datname = current_database()";
+        let may: bool = client.query_one(may, &[&VACUUM_MAX]).await?.get(0);
+        if may {
             client.batch_execute("VACUUM (TRUNCATE off) pg_largeobject").await?;
         }
-        Ok(())
+        Ok(may)
     }
 
     /// Removes the scratch with everything in it.
@@ -191,19 +193,24 @@ fn schema_with_table(name: &str) -> String {
     format!("CREATE SCHEMA {name}; SET LOCAL search_path = {name}; {TABLE}")
 }
 
-/// Removes the scratches of runs that are no more.
+/// Removes the scratches of runs that are no more. What can't be removed is said, and is no reason not to measure.
 async fn remove_stale(client: &Client) -> anyhow::Result<()> {
     let databases = "SELECT datname::text FROM pg_database WHERE pg_has_role(datdba, 'USAGE')";
     for name in unlocked(client, databases).await? {
-        tracing::info!(name, "removing the database of a bench that was killed");
-        drop_database(client, &name).await?;
+        told(&name, drop_database(client, &name).await);
     }
     let schemas = "SELECT nspname::text FROM pg_namespace WHERE pg_has_role(nspowner, 'USAGE')";
     for name in unlocked(client, schemas).await? {
-        tracing::info!(name, "removing the schema of a bench that was killed");
-        drop_schema(client, &name).await?;
+        told(&name, drop_schema(client, &name).await);
     }
     Ok(())
+}
+
+fn told(name: &str, removed: anyhow::Result<()>) {
+    match removed {
+        Ok(()) => tracing::info!(name, "removed what a bench that was killed had left"),
+        Err(error) => tracing::warn!(name, error = format!("{error:#}"), "what a killed bench left cannot be removed"),
+    }
 }
 
 /// Names of our form among those that a query gives, whose lock nobody holds.

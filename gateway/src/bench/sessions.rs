@@ -38,6 +38,24 @@ impl Sessions {
         client.batch_execute(&path).await?;
         Ok(client)
     }
+
+    /// Opens as many as workers need, or as many as the server takes, at least one.
+    ///
+    /// # Errors
+    /// As [`Sessions::open`].
+    pub(super) async fn open_many(&self, count: usize) -> anyhow::Result<Vec<Client>> {
+        let mut clients = vec![self.open().await?];
+        while clients.len() < count {
+            match self.open().await {
+                Ok(client) => clients.push(client),
+                Err(error) => {
+                    tracing::warn!(connections = clients.len(), error = format!("{error:#}"), "no more connections");
+                    break;
+                }
+            }
+        }
+        Ok(clients)
+    }
 }
 
 /// Opens a session with the gateway's settings, under an application name that says whose it is.
