@@ -1,11 +1,11 @@
 //! `lobgate bench`: what this PostgreSQL server can do, measured by its user on the user's own machines.
 //!
 //! [`run`] makes a scratch, lets a command measure in it, removes it however that ended, and returns a [`Report`], which
-//! `table`, `html` and `plot` show. One file per command: its arguments, and a `measure` that takes a [`Lab`] and gives a
+//! `table`, `html` and `plot` show. One file per command: its arguments, and a `measure` that takes a `Lab` and gives a
 //! report. `bare` has the operations they share, `measure` what is made of times, `noise` the bytes.
 //!
 //! To add a command: a file with `Args` (whose doc comment is the help) and `measure`, a variant of [`Command`], an arm in
-//! [`Command::measure`]. One that drives something else than the database (endpoints, say) needs no scratch: it gets its
+//! `Command::measure`. One that drives something else than the database (endpoints, say) needs no scratch: it gets its
 //! place in [`run`] before the scratch is made, and has reports, samples, rounds and progress all the same.
 //!
 //! This layer stands at the side, like `cli`: it may import what it measures, and nothing imports it but `cli`.
@@ -110,13 +110,12 @@ pub async fn run(
     let measured = stop.run_until_cancelled(take(command, &lab)).await;
     lab.progress.finish();
     let removed = scratch.remove().await;
-    let report =
-        measured.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the end; nothing is left on the server")));
-    match (report, removed) {
-        (Ok(report), Ok(())) => Ok(report),
-        // What a second failure says is of less use than the first, but a rest on the server must not go unsaid.
-        (Err(error), Err(left)) => Err(error.context(format!("{left:#}"))),
-        (Ok(_), Err(error)) | (Err(error), Ok(())) => Err(error),
+    match (measured, removed) {
+        (Some(report), Ok(())) => report,
+        (None, Ok(())) => Err(anyhow::anyhow!("stopped before the end; nothing is left on the server")),
+        (Some(Ok(_)) | None, Err(left)) => Err(left),
+        // The first failure explains the second, but a rest on the server must not go unsaid.
+        (Some(Err(error)), Err(left)) => Err(error.context(format!("{left:#}"))),
     }
 }
 
