@@ -9,6 +9,7 @@ mod harness;
 mod hostile;
 
 mod auth;
+mod bench;
 mod buckets;
 mod checksums;
 mod cli;

@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod auth;
+pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod db;

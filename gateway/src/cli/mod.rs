@@ -12,6 +12,7 @@
 //!
 //! Invariant: no command ends the process itself; every guard is dropped before the exit code is returned.
 
+mod bench;
 mod check_config;
 pub mod database;
 mod gc;
@@ -65,6 +66,9 @@ enum Command {
     /// Show or run the removal of deleted content
     #[command(after_help = gc::EXAMPLE)]
     Gc(gc::Args),
+    /// Measure what the database server can do, without touching anything that is stored
+    #[command(after_help = bench::EXAMPLE)]
+    Bench(bench::Args),
 }
 
 /// How a command ended that did not fail.
@@ -114,6 +118,7 @@ fn execute(cli: Cli) -> anyhow::Result<Outcome> {
             Command::Sweep(args) => sweep::run(args, &config).await,
             Command::Verify(args) => verify::run(args, &config).await,
             Command::Gc(args) => gc::run(args, &config).await,
+            Command::Bench(args) => bench::run(args, &config).await,
         }
     });
     runtime.shutdown_timeout(WIND_DOWN);

@@ -101,6 +101,14 @@ impl Target {
         Ok(Self { config, verify, root_certificates: options.sslrootcert })
     }
 
+    /// The same server, role and TLS settings, with another database.
+    #[must_use]
+    pub fn on_database(&self, name: &str) -> Self {
+        let mut other = self.clone();
+        other.config.dbname(name);
+        other
+    }
+
     pub(super) fn config(&self) -> Config {
         self.config.clone()
     }

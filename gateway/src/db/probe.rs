@@ -55,8 +55,9 @@ pub enum ProbeError {
 }
 
 impl ServerFacts {
-    /// Settings of a session that is ours alone.
-    pub(super) fn session_settings(&self, statement_timeout: Duration) -> String {
+    /// Settings of a session that is ours alone. A timeout of zero is none.
+    #[must_use]
+    pub fn session_settings(&self, statement_timeout: Duration) -> String {
         let lz4 = if self.lz4 { "SET default_toast_compression = 'lz4';" } else { "" };
         format!(
             "SET application_name = 'lobgate'; SET statement_timeout = {}; SET synchronous_commit = on; \

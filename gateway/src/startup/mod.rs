@@ -72,7 +72,9 @@ fn pool_options(config: &Config) -> PoolOptions {
     }
 }
 
-fn pooler(config: &Config) -> Pooler {
+/// Whether the configuration knows of a pooler.
+#[must_use]
+pub fn pooler(config: &Config) -> Pooler {
     match config.database.pooler {
         ConfiguredPooler::Auto => Pooler::Auto,
         ConfiguredPooler::None => Pooler::None,

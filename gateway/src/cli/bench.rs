@@ -1,0 +1,83 @@
+//! `lobgate bench`: runs a measurement and shows its report.
+//!
+//! Results go to standard output as tables or, with `--json`, as JSON; `--html` and `--svg` write files besides. The first
+//! signal ends the measurement and cleans up; a second one ends at once, and the next bench cleans up.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+
+use crate::bench::report::Report;
+use crate::bench::{self, Command, Options, html, plot, table};
+use crate::config::Config;
+
+use super::signals::StopSignals;
+use super::{Outcome, database, output};
+
+pub(super) const EXAMPLE: &str = "Examples:
+  lobgate bench curves --html curves.html
+  lobgate bench readers --rounds 5 --json --database-url postgres://lobgate:password@db.example.org/lobgate";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    options: Options,
+    /// Print the report as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    /// Write the report with its plots to this HTML file as well
+    #[arg(long, global = true, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the plots to this directory as well, as NAME-PLOT.svg
+    #[arg(long, global = true, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+pub(super) async fn run(args: Args, config: &Config) -> anyhow::Result<Outcome> {
+    let mut signals = StopSignals::install()?;
+    let stop = CancellationToken::new();
+    let mut measuring = std::pin::pin!(measure(&args, config, &stop));
+    let report = loop {
+        tokio::select! {
+            ended = &mut measuring => break ended?,
+            signal = signals.next() => {
+                if stop.is_cancelled() {
+                    anyhow::bail!("stopped at once by a second signal ({signal}); the next lobgate bench cleans up");
+                }
+                tracing::info!(signal, "cleaning up; a second signal stops at once");
+                stop.cancel();
+            }
+        }
+    };
+    show(&args, &report)?;
+    Ok(Outcome::Done)
+}
+
+async fn measure(args: &Args, config: &Config, stop: &CancellationToken) -> anyhow::Result<Report> {
+    let database = database::resolve_or_create(config).await?;
+    let measured = bench::run(&args.command, &args.options, config, &database.url, stop).await;
+    database.release().await;
+    measured
+}
+
+fn show(args: &Args, report: &Report) -> anyhow::Result<()> {
+    if let Some(path) = &args.html {
+        write(path, &html::page(report)?)?;
+    }
+    if let Some(directory) = &args.svg {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("the directory {} cannot be made", directory.display()))?;
+        for drawn in &report.plots {
+            write(&directory.join(format!("{}-{}.svg", report.name, drawn.id)), &plot::svg(drawn)?)?;
+        }
+    }
+    let text = if args.json { serde_json::to_string_pretty(report)? } else { table::text(report) };
+    Ok(output::line(&text)?)
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+}
