@@ -86,3 +86,32 @@ async fn a_server_that_is_not_there_is_said_so() {
     assert!(!gateway.ended().await.success());
     assert!(gateway.log().contains(&port.to_string()), "{}", gateway.log());
 }
+
+#[tokio::test]
+async fn rows_that_contradict_themselves_are_refused_by_the_tables() {
+    let stage = Stage::start().await;
+    stage.put("k", b"abc").await;
+    let content = "UPDATE lobgate.content SET ";
+    let object = "UPDATE lobgate.object SET ";
+    for (table, change) in [
+        (content, "size = 2"),
+        (content, "size = -1"),
+        (content, "loid = 1"),
+        (content, "inline = NULL"),
+        (content, "md5 = NULL"),
+        (content, "md5 = '\\x00'"),
+        (content, "sha256 = '\\x00'"),
+        (object, "key = ''"),
+        (object, "key = repeat('x', 1025)"),
+        (object, "size = -1"),
+        (object, "content_id = NULL"),
+        (object, "is_delete_marker = true"),
+        (object, "parts_count = 0"),
+        (object, "checksum = NULL"),
+    ] {
+        let refused = stage.database.superuser().await.batch_execute(&format!("{table}{change}")).await;
+        let code = refused.err().and_then(|e| e.code().map(|c| c.code().to_owned()));
+        assert_eq!(code.as_deref(), Some("23514"), "check_violation: {table}{change}");
+    }
+    assert_eq!(stage.get("k").await, b"abc");
+}

@@ -1,11 +1,11 @@
 //! The identities of a request that S3 answers with: `x-amz-request-id` and `x-amz-id-2`.
 //!
-//! Both are random. The first is in the access log, so that a client's report finds its line.
+//! Both are random, to be unique and not to be secret: they come from a generator of the thread, without a system call.
+//! The first is in the access log, so that a client's report finds its line.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use uuid::Uuid;
 
 /// What names one request.
 #[derive(Clone, Debug)]
@@ -18,9 +18,10 @@ pub(crate) struct RequestId {
 
 impl RequestId {
     pub(crate) fn new() -> Self {
-        let [a, b, c] = std::array::from_fn(|_| Uuid::new_v4().into_bytes());
-        let request_id = hex::encode_upper(a.get(..8).unwrap_or_default());
-        Self { request_id, host_id: BASE64.encode([a, b, c].concat()) }
+        let (mut request, mut host) = ([0; 8], [0; 48]);
+        fastrand::fill(&mut request);
+        fastrand::fill(&mut host);
+        Self { request_id: hex::encode_upper(request), host_id: BASE64.encode(host) }
     }
 
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
