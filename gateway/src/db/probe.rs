@@ -63,7 +63,8 @@ impl ServerFacts {
         let lz4 = if self.lz4 { "SET default_toast_compression = 'lz4';" } else { "" };
         format!(
             "SET application_name = 'lobgate'; SET statement_timeout = {}; SET synchronous_commit = on; \
-             SET default_transaction_isolation = 'read committed'; SET bytea_output = 'hex'; SET plan_cache_mode = force_generic_plan; SET jit = off; SET client_min_messages = warning; {lz4}",
+             SET default_transaction_isolation = 'read committed'; SET bytea_output = 'hex'; \
+             SET plan_cache_mode = force_generic_plan; SET jit = off; SET client_min_messages = warning; {lz4}",
             statement_timeout.as_millis()
         )
     }
