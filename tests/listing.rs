@@ -91,6 +91,40 @@ async fn a_delimiter_folds_keys_into_common_prefixes() {
 }
 
 #[tokio::test]
+async fn keys_between_common_prefixes_come_in_order_on_pages_of_any_size() {
+    let stage = Stage::start().await;
+    // Runs of keys of different lengths before, between and behind folded ones; a prefix of several bytes a character.
+    let mut keys = Vec::new();
+    for group in 0..6_u32 {
+        keys.extend((0..group).map(|number| format!("é/{group}a{number}")));
+        keys.extend((0..3).map(|number| format!("é/{group}b/{number}")));
+    }
+    keys.extend(["é/x", "é/y", "é/z/1", "é0"].map(str::to_owned));
+    futures::future::join_all(keys.iter().map(|key| stage.put(key, b""))).await;
+    let fold = |key: &String| match key["é/".len()..].find('/') {
+        Some(at) => key[..="é/".len() + at].to_owned(),
+        None => key.clone(),
+    };
+    let mut expected: Vec<String> = keys.iter().filter(|key| key.starts_with("é/")).map(fold).collect();
+    expected.dedup();
+    for size in [1, 2, 3, 7, 1000] {
+        let (mut listed, mut token) = (Vec::new(), String::new());
+        loop {
+            let query = format!("list-type=2&prefix=%C3%A9%2F&delimiter=%2F&max-keys={size}{token}");
+            let page = list(&stage, &query).await;
+            let mut entries = page.xml_all("Key");
+            entries.extend(prefixes(&page));
+            entries.sort_unstable();
+            assert_eq!(page.xml("KeyCount"), Some(entries.len().to_string()));
+            listed.extend(entries);
+            let Some(next) = page.xml("NextContinuationToken") else { break };
+            token = format!("&continuation-token={}", encode(&next, false));
+        }
+        assert_eq!(listed, expected, "in pages of {size}");
+    }
+}
+
+#[tokio::test]
 async fn pages_continue_where_the_last_one_ended() {
     let stage = Stage::start().await;
     fill(&stage, &["a", "b/1", "b/2", "c", "d/1", "e"]).await;

@@ -19,12 +19,13 @@ struct Query {
 }
 
 fn key() -> impl Strategy<Value = String> {
-    let piece = prop::sample::select(vec!["a", "b", "/", "-", "é", "\u{10000}", "\u{1}", " ", "%", "_"]);
+    let piece = prop::sample::select(vec!["a", "b", "/", "-", "é", "\u{10000}", "\u{10ffff}", "\u{1}", " ", "%", "_"]);
     prop::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat())
 }
 
 fn query() -> impl Strategy<Value = Query> {
-    let delimiter = prop::option::of(prop::sample::select(vec!["/", "a", "é", "//", "b/"]).prop_map(str::to_owned));
+    let delimiter =
+        prop::option::of(prop::sample::select(vec!["/", "a", "é", "//", "b/", "\u{10ffff}"]).prop_map(str::to_owned));
     let prefix = prop_oneof![Just(String::new()), key()];
     (prefix, delimiter, 1..6_usize, prop::option::of(key()), any::<bool>()).prop_map(
         |(prefix, delimiter, max_keys, start_after, version_one)| {

@@ -170,3 +170,49 @@ async fn many_removed_objects_are_reclaimed_in_batches() {
     until_reclaimed(&stage.database).await;
     assert_empty(&stage.database).await;
 }
+
+#[tokio::test]
+async fn what_a_published_snapshot_does_not_see_removed_waits_and_nothing_else_does() {
+    let stage = Stage::with(&[EAGER]).await;
+    for key in ["early", "seen", "late"] {
+        stage.put(key, &bytes(1, 100_000)).await;
+    }
+    // It gets its transaction id before the snapshot is taken, and commits after.
+    let client = stage.database.superuser().await;
+    client.batch_execute("BEGIN; DELETE FROM lobgate.object WHERE key = 'early'").await.expect("a transaction");
+    stage.delete("seen").await;
+    stage
+        .database
+        .execute(
+            "INSERT INTO lobgate.instance (id, lease, host, version) VALUES (gen_random_uuid(), '1 hour', 'test', 'test')",
+        )
+        .await;
+    client.batch_execute("COMMIT").await.expect("committed");
+    stage.delete("late").await;
+    let contents = "SELECT count(*) FROM lobgate.content WHERE created_at > '-infinity' AND loid IS NOT NULL";
+    eventually("what the snapshot sees removed is reclaimed", || async { stage.database.count(contents).await == 2 })
+        .await;
+    // A whole round finds no more to do: NULL is said where another reaper is at work.
+    eventually("a round", || async {
+        stage.database.count("SELECT count(*) FROM lobgate.reap(100, 100000) WHERE seen = 0").await == 1
+    })
+    .await;
+    assert_eq!(stage.database.count(contents).await, 2, "what it does not see stays, whichever id it has");
+    stage.database.execute("DELETE FROM lobgate.instance WHERE host = 'test'").await;
+    until_reclaimed(&stage.database).await;
+    assert_empty(&stage.database).await;
+}
+
+#[tokio::test]
+async fn references_deleted_by_hand_all_at_once_are_all_told_to_the_reaper() {
+    let stage = Stage::with(&[("LOBGATE_GC_INTERVAL", "10m"), ("LOBGATE_GC_LEASE", "30m")]).await;
+    for number in 0..20 {
+        stage.put(&format!("k{number}"), b"x").await;
+    }
+    let id = crate::multipart::create(&stage, "big").await;
+    crate::multipart::part(&stage, "big", &id, 1, b"part").await;
+    let before = stage.database.count("SELECT count(*) FROM lobgate.removed").await;
+    stage.database.execute("DELETE FROM lobgate.object WHERE key LIKE 'k%'; DELETE FROM lobgate.upload").await;
+    assert_eq!(stage.database.count("SELECT count(*) FROM lobgate.removed").await - before, 21);
+    assert_consistent(&stage.database).await;
+}

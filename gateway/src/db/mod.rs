@@ -107,6 +107,34 @@ impl Db {
         }
     }
 
+    /// As [`Db::read`] for answers of many rows: each becomes a value as it arrives.
+    ///
+    /// # Errors
+    /// As [`Db::read`].
+    pub async fn read_mapped<T: Send>(
+        &self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+        map: fn(&Row) -> T,
+    ) -> Result<Vec<T>, DbError> {
+        let mut attempt = 1;
+        loop {
+            let outcome = async {
+                let client = self.connection(Lane::Short).await?;
+                let rows = statement.run_mapped(&client, self.facts.pooled, params, map);
+                match tokio::time::timeout(self.answer_timeout, rows).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(unanswered(client)),
+                }
+            };
+            match outcome.await {
+                Err(e) if e.is_transient() && attempt < MAX_ATTEMPTS => pause(&e, statement.name, attempt).await,
+                outcome => return outcome,
+            }
+            attempt += 1;
+        }
+    }
+
     /// Runs a single statement that changes something, in a transaction of its own; again only where it is known that
     /// it did not happen.
     ///
@@ -186,11 +214,7 @@ impl Db {
         let client = self.connection(lane).await?;
         match tokio::time::timeout(self.answer_timeout, statement.run(&client, self.facts.pooled, params)).await {
             Ok(outcome) => outcome,
-            Err(_) => {
-                // The server's own timeout did not speak: it hangs, or the network does.
-                drop(Object::take(client));
-                Err(DbError::determinate(DbErrorKind::Lost, "the server did not answer in time"))
-            }
+            Err(_) => Err(unanswered(client)),
         }
     }
 
@@ -204,6 +228,12 @@ impl Db {
         #[allow(clippy::disallowed_methods)]
         pool.get().await.map_err(DbError::from_pool)
     }
+}
+
+/// The server's own timeout did not speak: it hangs, or the network does. The connection is of no more use.
+fn unanswered(client: Object) -> DbError {
+    drop(Object::take(client));
+    DbError::determinate(DbErrorKind::Lost, "the server did not answer in time")
 }
 
 async fn pause(error: &DbError, statement: &'static str, attempt: u32) {

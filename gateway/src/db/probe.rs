@@ -56,12 +56,16 @@ pub enum ProbeError {
 
 impl ServerFacts {
     /// Settings of a session that is ours alone. A timeout of zero is none.
+    ///
+    /// Plans are made once per connection and never compiled: every statement of ours reaches its rows through an index
+    /// whatever the values, and takes less time than planning it for them or compiling it would.
     #[must_use]
     pub fn session_settings(&self, statement_timeout: Duration) -> String {
         let lz4 = if self.lz4 { "SET default_toast_compression = 'lz4';" } else { "" };
         format!(
             "SET application_name = 'lobgate'; SET statement_timeout = {}; SET synchronous_commit = on; \
-             SET default_transaction_isolation = 'read committed'; SET bytea_output = 'hex'; SET client_min_messages = warning; {lz4}",
+             SET default_transaction_isolation = 'read committed'; SET bytea_output = 'hex'; \
+             SET plan_cache_mode = force_generic_plan; SET jit = off; SET client_min_messages = warning; {lz4}",
             statement_timeout.as_millis()
         )
     }

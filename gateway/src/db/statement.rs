@@ -7,6 +7,7 @@ use std::error::Error;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use deadpool_postgres::ClientWrapper;
+use futures::TryStreamExt as _;
 use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
@@ -24,6 +25,27 @@ pub struct Statement {
 }
 
 impl Statement {
+    /// Runs it and makes a value of each row while the rest is still under way, so that a long answer is decoded beside
+    /// the server's work and its rows need not be kept.
+    pub(super) async fn run_mapped<T>(
+        &self,
+        client: &ClientWrapper,
+        pooled: bool,
+        params: &[&(dyn ToSql + Sync)],
+        map: fn(&Row) -> T,
+    ) -> Result<Vec<T>, DbError> {
+        debug_assert_eq!(params.len(), self.types.len(), "parameters of {}", self.name);
+        let rows = if pooled {
+            let typed: Vec<_> = params.iter().copied().zip(self.types.iter().cloned()).collect();
+            client.query_typed_raw(self.sql, typed).await
+        } else {
+            let prepared = client.prepare_typed_cached(self.sql, self.types).await.map_err(DbError::from_driver)?;
+            client.query_raw(&prepared, params.iter().copied()).await
+        };
+        let rows = rows.map_err(DbError::from_driver)?;
+        rows.map_ok(|row| map(&row)).try_collect().await.map_err(DbError::from_driver)
+    }
+
     pub(super) async fn run(
         &self,
         client: &ClientWrapper,

@@ -7,13 +7,13 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::storage::types::Page;
-use crate::storage::{ListEntry, ListObjects, ListedObject};
+use crate::storage::{ListEntry, ListObjects};
 
-use super::checksum_fields::{checksum_algorithm, checksum_type};
 use super::error::from_storage;
-use super::get_object::{signed, signed32};
+use super::get_object::signed32;
+use super::list_entries::RenderedEntries;
 use super::names::NameEncoding;
-use super::{Answer, Gateway, listing_token, metadata, names};
+use super::{Answer, Gateway, listing_token, names};
 
 /// Entries in one answer (AWS: `max-keys`).
 const MAX_ENTRIES: u32 = 1000;
@@ -34,22 +34,20 @@ pub(super) async fn v1(gateway: &Gateway, req: S3Request<ListObjectsInput>) -> A
     let page = gateway.storage.list_objects(&names::bucket(&input.bucket), query).await.map_err(from_storage)?;
 
     let next = last_name(&page).filter(|_| delimiter.is_some()).map(|name| encoding.apply(name));
-    let truncated = page.truncated;
-    let (contents, common_prefixes) = entries(page, encoding, Some(&gateway.owner()));
     let output = ListObjectsOutput {
         name: Some(input.bucket),
         prefix: Some(encoding.apply(&input.prefix.unwrap_or_default())),
         marker: Some(encoding.apply(&input.marker.unwrap_or_default())),
         max_keys: Some(signed32(max)),
-        is_truncated: Some(truncated),
-        contents: Some(contents),
-        common_prefixes: Some(common_prefixes),
+        is_truncated: Some(page.truncated),
+        contents: None,
+        common_prefixes: None,
         delimiter: delimiter.map(|d| encoding.apply(&d)),
         next_marker: next,
         encoding_type: input.encoding_type,
         request_charged: None,
     };
-    Ok(S3Response::new(output))
+    Ok(with_entries(output, &page, encoding, Some(&gateway.owner())))
 }
 
 /// ListObjectsV2.
@@ -70,26 +68,23 @@ pub(super) async fn v2(gateway: &Gateway, req: S3Request<ListObjectsV2Input>) ->
     let page = gateway.storage.list_objects(&names::bucket(&input.bucket), query).await.map_err(from_storage)?;
 
     let next = last_name(&page).map(listing_token::encode);
-    let truncated = page.truncated;
     let owner = input.fetch_owner.unwrap_or(false).then(|| gateway.owner());
-    let (contents, common_prefixes) = entries(page, encoding, owner.as_ref());
-    let count = contents.len().saturating_add(common_prefixes.len());
     let output = ListObjectsV2Output {
         name: Some(input.bucket),
         prefix: Some(encoding.apply(&input.prefix.unwrap_or_default())),
         max_keys: Some(signed32(max)),
-        key_count: Some(i32::try_from(count).unwrap_or(i32::MAX)),
+        key_count: Some(i32::try_from(page.entries.len()).unwrap_or(i32::MAX)),
         continuation_token: input.continuation_token,
-        is_truncated: Some(truncated),
+        is_truncated: Some(page.truncated),
         next_continuation_token: next,
-        contents: Some(contents),
-        common_prefixes: Some(common_prefixes),
+        contents: None,
+        common_prefixes: None,
         delimiter: delimiter.map(|d| encoding.apply(&d)),
         encoding_type: input.encoding_type,
         start_after: input.start_after.map(|name| encoding.apply(&name)),
         request_charged: None,
     };
-    Ok(S3Response::new(output))
+    Ok(with_entries(output, &page, encoding, owner.as_ref()))
 }
 
 /// A page size from 0 to 1000; larger ones are 1000.
@@ -108,37 +103,14 @@ fn last_name(page: &Page<ListEntry>) -> Option<&str> {
     if !page.truncated {
         return None;
     }
-    page.entries.last().map(|entry| match entry {
-        ListEntry::Object(object) => object.key.as_str(),
-        ListEntry::CommonPrefix(prefix) => prefix.as_str(),
-    })
+    page.entries.last().map(ListEntry::name)
 }
 
-fn entries(page: Page<ListEntry>, encoding: NameEncoding, owner: Option<&Owner>) -> (Vec<Object>, Vec<CommonPrefix>) {
-    let mut contents = Vec::with_capacity(page.entries.len());
-    let mut prefixes = Vec::new();
-    for entry in page.entries {
-        match entry {
-            ListEntry::Object(listed) => contents.push(object(listed, encoding, owner)),
-            ListEntry::CommonPrefix(prefix) => prefixes.push(CommonPrefix { prefix: Some(encoding.apply(&prefix)) }),
-        }
-    }
-    (contents, prefixes)
-}
-
-fn object(listed: ListedObject, encoding: NameEncoding, owner: Option<&Owner>) -> Object {
-    let class = listed.storage_class.unwrap_or_else(|| metadata::STANDARD.to_owned());
-    Object {
-        checksum_algorithm: listed.checksum.map(|(algorithm, _)| vec![checksum_algorithm(algorithm)]),
-        checksum_type: listed.checksum.map(|(_, kind)| checksum_type(kind)),
-        e_tag: Some(ETag::Strong(listed.etag)),
-        key: Some(encoding.apply(&listed.key)),
-        last_modified: Some(listed.last_modified.into()),
-        owner: owner.cloned(),
-        restore_status: None,
-        size: Some(signed(listed.size)),
-        storage_class: Some(ObjectStorageClass::from(class)),
-    }
+/// The answer, with the page's entries beside it.
+fn with_entries<T>(output: T, page: &Page<ListEntry>, encoding: NameEncoding, owner: Option<&Owner>) -> S3Response<T> {
+    let mut answer = S3Response::new(output);
+    answer.extensions.insert(RenderedEntries::of(&page.entries, encoding, owner));
+    answer
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod copy_object;
 mod delete_object;
 pub(crate) mod error;
 mod get_object;
+pub(crate) mod list_entries;
 mod list_objects;
 mod list_uploads;
 mod listing_token;

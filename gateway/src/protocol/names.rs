@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use memchr::memmem;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::dto::EncodingType;
 use s3s::{S3Error, S3Result, s3_error};
@@ -16,7 +17,8 @@ use uuid::Uuid;
 use crate::storage::types::{BucketName, InvalidKey, ObjectKey};
 
 /// Everything but RFC 3986's unreserved characters and `/` is encoded.
-const URL_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+pub(super) const URL_NAME: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 /// A bucket name that s3s has validated while parsing the path.
 pub(super) fn bucket(name: &str) -> BucketName {
@@ -97,7 +99,7 @@ pub(super) fn xml_text(name: &str) -> Cow<'_, str> {
 }
 
 /// `Char` of XML 1.0, 2.2, negated; a carriage return too, which parsers would turn into a line feed.
-fn is_illegal_in_xml(c: char) -> bool {
+pub(super) fn is_illegal_in_xml(c: char) -> bool {
     matches!(c, '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 
@@ -111,7 +113,7 @@ pub(crate) fn resolve_marks(document: &[u8]) -> Option<Vec<u8>> {
     let mark = MARK.as_bytes();
     let mut rest = document;
     let mut resolved = Vec::new();
-    while let Some(at) = rest.windows(mark.len()).position(|w| w == mark) {
+    while let Some(at) = memmem::find(rest, mark) {
         let (before, marked) = rest.split_at(at);
         let digits = marked.get(mark.len()..mark.len() + MARK_DIGITS)?;
         resolved.extend_from_slice(before);

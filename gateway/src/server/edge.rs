@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
@@ -20,6 +21,7 @@ use s3s::{Body, HttpResponse, S3Error, S3Result, s3_error};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::OperationSlot;
+use crate::protocol::list_entries::RenderedEntries;
 use crate::protocol::{error, names};
 
 use super::ServerSettings;
@@ -212,11 +214,21 @@ fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelop
     // Documents of s3s are in memory; an object's content never is, whatever its type.
     let Some(document) = body.bytes().filter(|_| is_document) else { return body };
     let rewritten = if is_error {
-        error_body::complete(&document, &Asked::of(envelope))
+        error_body::complete(&document, &Asked::of(envelope)).into()
     } else {
-        match names::resolve_marks(&document) {
-            Some(resolved) => resolved,
-            None => return body,
+        let entries = parts.extensions.remove::<RenderedEntries>();
+        match (names::resolve_marks(&document), entries) {
+            (None, None) => return body,
+            (Some(resolved), None) => resolved.into(),
+            (resolved, Some(entries)) => match entries.put_into(resolved.as_deref().unwrap_or(&document)) {
+                Some(listing) => listing,
+                None => {
+                    // A listing without its entries must never look like one.
+                    tracing::error!("the document of a listing has an unknown form");
+                    parts.status = StatusCode::INTERNAL_SERVER_ERROR;
+                    Bytes::new()
+                }
+            },
         }
     };
     parts.headers.remove(header::CONTENT_LENGTH);

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 
 use super::Storage;
 use super::error::{ErrorKind, Result};
-use super::index::listing;
+use super::index::listing::{self, Folding};
 use super::types::{BucketName, ChecksumAlgorithm, ChecksumType, Page};
 
 /// What to list.
@@ -27,6 +27,17 @@ pub enum ListEntry {
     Object(ListedObject),
     /// Keys rolled up.
     CommonPrefix(String),
+}
+
+impl ListEntry {
+    /// The key or the common prefix.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Object(object) => &object.key,
+            Self::CommonPrefix(prefix) => prefix,
+        }
+    }
 }
 
 /// What a listing tells of an object.
@@ -52,20 +63,35 @@ impl Storage {
     /// # Errors
     /// [`ErrorKind::NoSuchBucket`], and those of the database.
     pub async fn list_objects(&self, bucket: &BucketName, query: ListObjects) -> Result<Page<ListEntry>> {
-        let bucket_id = listing::bucket_id(&self.db, bucket.as_str()).await?.ok_or(ErrorKind::NoSuchBucket)?;
+        let bucket = bucket.as_str();
+        let mut entries = match first_key(&query).filter(|_| query.max_entries > 0) {
+            Some(from) => self.scan(bucket, &query, &from).await?,
+            None => Vec::new(),
+        };
+        if entries.is_empty() && !listing::bucket_exists(&self.db, bucket).await? {
+            return Err(ErrorKind::NoSuchBucket.into());
+        }
+        debug_assert!(entries.is_sorted_by(|a, b| a.name() < b.name()), "entries of a page ascend");
         let max = query.max_entries as usize;
-        let Some(from) = first_key(&query).filter(|_| max > 0) else {
-            return Ok(Page { entries: Vec::new(), truncated: false });
-        };
-        let limit = query.max_entries.saturating_add(1);
-        let end = prefix_end(&query.prefix).unwrap_or_else(beyond_all_keys);
-        let mut entries = match query.delimiter.as_deref().filter(|d| !d.is_empty()) {
-            Some(delimiter) => listing::delimited(&self.db, bucket_id, &query.prefix, delimiter, &from, limit).await?,
-            None => listing::plain(&self.db, bucket_id, &from, &end, limit).await?,
-        };
         let truncated = entries.len() > max;
         entries.truncate(max);
         Ok(Page { entries, truncated })
+    }
+
+    /// One entry more than asked for, where there are so many.
+    async fn scan(&self, bucket: &str, query: &ListObjects, from: &str) -> Result<Vec<ListEntry>> {
+        let limit = query.max_entries.saturating_add(1);
+        let end = prefix_end(&query.prefix).unwrap_or_else(beyond_all_keys);
+        let range = (from, end.as_str());
+        let Some(delimiter) = query.delimiter.as_deref().filter(|d| !d.is_empty()) else {
+            return Ok(listing::plain(&self.db, bucket, range, limit).await?);
+        };
+        let folding = Folding {
+            prefix_chars: u32::try_from(query.prefix.chars().count()).unwrap_or(u32::MAX),
+            delimiter,
+            skip: &prefix_end(delimiter).unwrap_or_else(|| format!("{delimiter}{}", beyond_all_keys())),
+        };
+        Ok(listing::delimited(&self.db, bucket, &folding, range, limit).await?)
     }
 }
 
@@ -94,8 +120,7 @@ pub(super) fn common_prefix<'a>(key: &'a str, prefix: &str, delimiter: Option<&s
     Some(&key[..end])
 }
 
-/// The least text that sorts after every text beginning with `prefix`; `None` where there is none. The SQL function of
-/// this name does the same.
+/// The least text that sorts after every text beginning with `prefix`; `None` where there is none.
 pub(super) fn prefix_end(prefix: &str) -> Option<String> {
     let mut rest = prefix.to_owned();
     while let Some(last) = rest.pop() {

@@ -15,9 +15,14 @@ FROM lobgate.reap($1 /* batch */, $2 /* max_pages */)",
     types: &[Type::INT4, Type::INT8],
 };
 
-// A large object of terabytes takes its time to destroy.
-static NO_TIMEOUT: Statement =
-    Statement { name: "no_timeout", sql: "-- no_timeout\nSET LOCAL statement_timeout = 0", types: &[] };
+// A large object of terabytes takes its time to destroy; a gateway that is frozen between two statements must not keep the
+// reaper's lock from the others.
+static TIMEOUTS: Statement = Statement {
+    name: "timeouts_of_the_reaper",
+    sql: "-- timeouts_of_the_reaper
+SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '10s', true)",
+    types: &[],
+};
 
 static EXPIRE_UPLOADS: Statement = Statement {
     name: "expire_uploads",
@@ -69,7 +74,7 @@ pub struct RemovalStatus {
 /// One round of the reaper; `None` where another one is at work.
 pub(crate) async fn reap(db: &Db, batch: u32, max_pages: u64) -> Result<Option<Reaped>, DbError> {
     let tx = db.begin("reap", Lane::Writer).await?;
-    tx.run(&NO_TIMEOUT, &[]).await?;
+    tx.run(&TIMEOUTS, &[]).await?;
     let rows = tx.run(&REAP, &[&integer(batch), &bigint(max_pages)]).await?;
     tx.commit().await?;
     Ok(rows.first().map(|row| Reaped {
