@@ -34,6 +34,7 @@ mod listing;
 pub mod maintenance;
 mod multipart;
 mod range_reader;
+mod read_plan;
 mod removal;
 mod running_reads;
 mod settle;
@@ -47,6 +48,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+pub use content::block_cache::BlockCache;
 pub use content::digest;
 pub use error::{ErrorKind, Result, StorageError};
 pub use lease::Lease;
@@ -60,6 +62,7 @@ pub use upload_listing::{ListUploads, UploadEntry};
 
 use crate::db::Db;
 use budget::Budget;
+use content::flights::Flights;
 use types::{Attributes, Bucket, BucketName, Checksum, ObjectKey, Page, WriteConditions};
 
 /// What the engine may use, and where it changes its ways. Sizes in bytes.
@@ -98,6 +101,8 @@ pub struct Storage {
     /// A share of the uploads' memory that only short bodies may take: large ones of slow clients cannot lock them out.
     short_uploads: Budget,
     downloads: Budget,
+    cache: BlockCache,
+    flights: Flights,
 }
 
 /// An object to publish.
@@ -129,14 +134,21 @@ pub struct Published {
 }
 
 impl Storage {
-    /// The engine over a database. `reads` is what this instance registered for ([`RunningReads`]).
+    /// The engine over a database, without a cache. `reads` is what this instance registered for ([`RunningReads`]).
     #[must_use]
     pub fn new(db: Db, options: StorageOptions, reads: Arc<RunningReads>) -> Self {
         let reserved = options.upload_memory / SHORT_UPLOADS_SHARE;
         let short_uploads = Budget::new(reserved, options.memory_wait);
         let uploads = Budget::new(options.upload_memory - reserved, options.memory_wait);
         let downloads = Budget::new(options.download_memory, options.memory_wait);
-        Self { db, options: Arc::new(options), reads, uploads, short_uploads, downloads }
+        let (cache, flights) = (BlockCache::off(), Flights::default());
+        Self { db, options: Arc::new(options), reads, uploads, short_uploads, downloads, cache, flights }
+    }
+
+    /// The same engine with a cache in front of the large objects.
+    #[must_use]
+    pub fn with_cache(self, cache: BlockCache) -> Self {
+        Self { cache, ..self }
     }
 
     /// Creates a bucket.
