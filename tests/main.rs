@@ -10,6 +10,7 @@ mod hostile;
 
 mod auth;
 mod buckets;
+mod cache;
 mod checksums;
 mod cli;
 mod clients;
