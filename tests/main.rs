@@ -11,6 +11,7 @@ mod hostile;
 mod auth;
 mod bench;
 mod buckets;
+mod cache;
 mod checksums;
 mod cli;
 mod clients;

@@ -50,6 +50,7 @@ pub(super) const KEYS: &[(&str, Kind)] = &[
     ("storage.read_ahead", Kind::Scalar),
     ("storage.upload_memory", Kind::Text),
     ("storage.download_memory", Kind::Text),
+    ("cache.memory", Kind::Text),
     ("gc.interval", Kind::Text),
     ("gc.lease", Kind::Text),
     ("gc.batch", Kind::Scalar),

@@ -141,6 +141,7 @@ fn limits_are_checked_in_one_sentence() {
         ("[storage]\nbuffer_max = \"1KiB\"", "storage.buffer_max"),
         ("[storage]\nwrite_chunk = 5000", "storage.write_chunk"),
         ("[storage]\nread_window = \"3KiB\"", "storage.read_window"),
+        ("[cache]\nmemory = \"4MiB\"", "cache.memory"),
         ("[storage]\nupload_memory = \"1MiB\"", "storage.upload_memory"),
         ("[auth]\nsigv2 = true", "auth.sigv2"),
         ("[log]\nfilter = \"a=b=c\"", "log.filter"),

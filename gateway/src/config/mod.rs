@@ -7,6 +7,7 @@
 //! way (`Debug`, [`Config::settings`]) shows no secret.
 
 mod auth;
+mod cache;
 mod database;
 mod error;
 mod gc;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use auth::AuthConfig;
+pub use cache::CacheConfig;
 pub use database::{DatabaseConfig, Pooler};
 pub use error::ConfigError;
 pub use gc::GcConfig;
@@ -64,6 +66,8 @@ pub struct Config {
     pub database: DatabaseConfig,
     /// Sizes and memory budgets of the storage engine.
     pub storage: StorageConfig,
+    /// The block cache in front of the large objects.
+    pub cache: CacheConfig,
     /// Pace of the background work.
     pub gc: GcConfig,
     /// Accepted signatures.
@@ -87,6 +91,7 @@ impl Default for Config {
             server: ServerConfig::default(),
             database: DatabaseConfig::default(),
             storage: StorageConfig::default(),
+            cache: CacheConfig::default(),
             gc: GcConfig::default(),
             auth: AuthConfig::default(),
             log: LogConfig::default(),
@@ -168,6 +173,7 @@ impl Config {
         self.server.validate()?;
         self.database.validate()?;
         self.storage.validate()?;
+        self.cache.validate(self.storage.read_window)?;
         self.gc.validate()?;
         self.auth.validate()?;
         self.log.validate()

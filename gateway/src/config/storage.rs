@@ -31,7 +31,7 @@ pub struct StorageConfig {
     /// Bytes per write to a large object, a multiple of 2048. 2KiB..=16MiB, default 512KiB.
     #[serde(with = "units::size")]
     pub write_chunk: u64,
-    /// Bytes per read of a large object, a multiple of 2048. 2KiB..=16MiB, default 1MiB.
+    /// Bytes per read of a large object and per block of the cache, a multiple of 2048. 2KiB..=16MiB, default 1MiB.
     #[serde(with = "units::size")]
     pub read_window: u64,
     /// Windows fetched ahead of the client, per download. 1..=32, default 4.

@@ -205,6 +205,12 @@ impl Db {
         [("short", self.short.status()), ("writer", self.writers.status())]
     }
 
+    /// Whether somebody waits for a connection for short work.
+    #[must_use]
+    pub fn short_work_queues(&self) -> bool {
+        self.short.status().waiting > 0
+    }
+
     async fn once(
         &self,
         lane: Lane,

@@ -33,7 +33,7 @@ use crate::config::Config;
 use crate::gc::{self, GcOptions};
 use crate::protocol::Gateway;
 use crate::startup::{self, Schema};
-use crate::storage::{Lease, Storage};
+use crate::storage::{BlockCache, Lease, Storage};
 
 use edge::Edge;
 use host::Hosts;
@@ -101,7 +101,8 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let db = startup::open_database(config, database_url, Schema::Migrate).await?;
     let lease = Lease::register(&db, config.gc.lease).await?;
-    let storage = Storage::new(db, startup::storage_options(config), lease.reads());
+    let cache = BlockCache::new(config.cache.memory);
+    let storage = Storage::new(db, startup::storage_options(config), lease.reads()).with_cache(cache);
     let background = TaskTracker::new();
     // The lease outlives the requests: reads that drain on shutdown are still under it.
     let served = CancellationToken::new();

@@ -7,7 +7,7 @@
 use super::error::{ErrorKind, Result, StorageError};
 use super::index::objects::ExistingContent;
 use super::index::{objects, uploads};
-use super::range_reader::Segment;
+use super::read_plan::Segment;
 use super::staged_writer::{detached, is_content_gone};
 use super::types::{Checksum, ChecksumAlgorithm, PartInfo};
 use super::{Located, PublishObject, PublishPart, Published, StageOptions, Storage};
@@ -60,7 +60,7 @@ impl Storage {
     ) -> Result<PartInfo> {
         let range = source.range().ok_or(ErrorKind::Internal)?;
         let length = range.end - range.start;
-        if let [segment] = source.segments.as_slice()
+        if let [segment] = &source.segments[..]
             && segment.start == range.start
             && segment.size == length
             && let Some(shared) = self.share_part(&source, segment, &part, algorithm).await?
@@ -69,7 +69,7 @@ impl Storage {
         }
         let checksums: Vec<_> = algorithm.into_iter().collect();
         let options = StageOptions { length: Some(length), checksums, max_length: length, ..StageOptions::default() };
-        let body = source.open().await?.map_err(|e| Box::new(e) as Box<dyn std::error::Error + Send + Sync>);
+        let body = source.reopen().map_err(|e| Box::new(e) as Box<dyn std::error::Error + Send + Sync>);
         let staged = self.stage(Box::pin(body), options).await.map_err(unwrap_body)?;
         part.checksum =
             algorithm.and_then(|a| staged.checksum(a).map(|value| Checksum::full_object(a, value.to_vec())));

@@ -179,8 +179,7 @@ impl Storage {
         let mut offset = 0;
         while offset < scanned.size {
             let length = self.options.read_window.min(scanned.size - offset);
-            let (at, many) = (i64::try_from(offset).unwrap_or(i64::MAX), i32::try_from(length).unwrap_or(i32::MAX));
-            match content::read_window(&self.db, scanned.id, at, many).await {
+            match content::read_window(&self.db, scanned.id, offset..offset + length).await {
                 Ok(window) => digester.update(window.as_ref()),
                 Err(e) if matches!(e.kind(), ErrorKind::ReadInterrupted | ErrorKind::Internal) => {
                     return self.unless_gone(scanned.id, ContentCheck::Damaged(e.to_string())).await;

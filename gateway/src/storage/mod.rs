@@ -36,6 +36,7 @@ mod locate_queue;
 pub mod maintenance;
 mod multipart;
 mod range_reader;
+mod read_plan;
 mod removal;
 mod running_reads;
 mod settle;
@@ -49,6 +50,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+pub use content::block_cache::BlockCache;
 pub use content::digest;
 pub use error::{ErrorKind, Result, StorageError};
 pub use incoming::BodyStream;
@@ -63,6 +65,7 @@ pub use upload_listing::{ListUploads, UploadEntry};
 
 use crate::db::Db;
 use budget::Budget;
+use content::flights::Flights;
 use locate_queue::LocateQueue;
 use types::{Attributes, Bucket, BucketName, Checksum, ObjectKey, Page, WriteConditions};
 
@@ -103,6 +106,8 @@ pub struct Storage {
     /// A share of the uploads' memory that only short bodies may take: large ones of slow clients cannot lock them out.
     short_uploads: Budget,
     downloads: Budget,
+    cache: BlockCache,
+    flights: Flights,
 }
 
 /// An object to publish.
@@ -134,7 +139,7 @@ pub struct Published {
 }
 
 impl Storage {
-    /// The engine over a database. `reads` is what this instance registered for ([`RunningReads`]).
+    /// The engine over a database, without a cache. `reads` is what this instance registered for ([`RunningReads`]).
     #[must_use]
     pub fn new(db: Db, options: StorageOptions, reads: Arc<RunningReads>) -> Self {
         let reserved = options.upload_memory / SHORT_UPLOADS_SHARE;
@@ -142,7 +147,14 @@ impl Storage {
         let uploads = Budget::new(options.upload_memory - reserved, options.memory_wait);
         let downloads = Budget::new(options.download_memory, options.memory_wait);
         let locates = LocateQueue::new(db.clone());
-        Self { db, options: Arc::new(options), reads, locates, uploads, short_uploads, downloads }
+        let (cache, flights) = (BlockCache::off(), Flights::default());
+        Self { db, options: Arc::new(options), reads, locates, uploads, short_uploads, downloads, cache, flights }
+    }
+
+    /// The same engine with a cache in front of the large objects.
+    #[must_use]
+    pub fn with_cache(self, cache: BlockCache) -> Self {
+        Self { cache, ..self }
     }
 
     /// Creates a bucket.

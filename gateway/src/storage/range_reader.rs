@@ -1,10 +1,11 @@
 //! Bytes out: one query locates, then windows are read ahead of the client.
 //!
-//! A window is a statement of its own, without transaction or descriptor, on whatever connection of the pool is free:
-//! a slow client holds no connection, and one download may use several backends. Each window is fetched by a task of
-//! its own, so that it completes whether or not the client is reading; its bytes stay in the buffer they were received
-//! in until the socket has taken them, and so does its share of the download budget. The window that is needed next
-//! waits for a share; windows ahead of it are only fetched when a share is free.
+//! A window that the cache holds is taken from there, without a task or a statement. Any other is a statement of its own,
+//! without transaction or descriptor, on whatever connection of the pool is free: a slow client holds no connection, and
+//! one download may use several backends. It is fetched by a task of its own, so that it completes whether or not the
+//! client is reading: the whole block, where the cache is to keep it. What goes out has its share of the download budget,
+//! held or fetched, until the socket has taken it: blocks that were evicted while a slow client reads them are paid for.
+//! The window that is needed next waits for a share; windows ahead of it are only fetched when a share is free.
 //!
 //! A read is registered before its locate query is sent ([`RunningReads`](super::RunningReads)), and the registration
 //! lives as long as the [`Located`] or the stream: what it located cannot be reaped. An error in the stream has to abort
@@ -13,6 +14,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -20,9 +22,12 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use super::budget::Permit;
+use super::content::block_cache::BlockKey;
+use super::content::flights::{Boarding, Flight, landing_error};
 use super::error::{ErrorKind, Result, StorageError};
 use super::index::locate::{self, Found, LocatedPart, LocatedRow, Wanted};
 use super::index::objects;
+use super::read_plan::{ReadPlan, Segment, Window, slice};
 use super::types::{BucketName, ObjectInfo, ObjectKey, Page, PartInfo, RangeRequest, resolve_range};
 use super::{ReadGuard, Storage, content};
 
@@ -37,26 +42,9 @@ pub struct Located {
     range: Option<Range<u64>>,
     part: Option<PartInfo>,
     /// Where the bytes of the range lie, in order; empty for HEAD.
-    pub(super) segments: Vec<Segment>,
+    pub(super) segments: Arc<[Segment]>,
     storage: Storage,
     guard: ReadGuard,
-}
-
-/// A content and where it lies in the object.
-#[derive(Clone, Debug)]
-pub(super) struct Segment {
-    pub(super) content: Uuid,
-    pub(super) start: u64,
-    pub(super) size: u64,
-    pub(super) inline: Option<Bytes>,
-}
-
-/// A piece of a content, small enough for one statement.
-#[derive(Debug, PartialEq, Eq)]
-struct WindowPlan {
-    segment: usize,
-    offset: u64,
-    length: u64,
 }
 
 impl Storage {
@@ -139,7 +127,7 @@ impl Located {
             let parts = locate::parts_in_range(&storage.db, content, range).await?;
             segments.extend(parts.into_iter().map(Segment::from));
         }
-        Ok(Self { info, content, range, part, segments, storage, guard })
+        Ok(Self { info, content, range, part, segments: segments.into(), storage, guard })
     }
 
     /// The bytes that were asked for, within the object. `None`: they cannot be had (416).
@@ -160,19 +148,23 @@ impl Located {
     /// # Errors
     /// [`ErrorKind::Busy`], [`ErrorKind::ReadInterrupted`], and those of the database.
     pub async fn open(self) -> Result<ByteStream> {
-        let mut stream = self.reopen();
+        let mut stream = self.stream(true);
         let first = stream.next().await.transpose()?;
         Ok(Box::pin(futures::stream::iter(first.map(Ok)).chain(stream)))
     }
 
-    /// As [`Located::open`], for a caller that needs this afterwards; nothing is fetched yet.
+    /// As [`Located::open`], for a caller that needs this afterwards; nothing is fetched yet. What a copy reads once is
+    /// not worth a place in the cache.
     pub(super) fn reopen(&self) -> ByteStream {
+        self.stream(false)
+    }
+
+    fn stream(&self, fills_cache: bool) -> ByteStream {
         let range = self.range.clone().unwrap_or(0..0);
         let reader = Reader {
-            windows: plan(&self.segments, &range, self.storage.options.read_window).into(),
-            fetching: VecDeque::new(),
-            read_ahead: self.storage.options.read_ahead.max(1),
-            segments: self.segments.clone(),
+            plan: ReadPlan::new(Arc::clone(&self.segments), &range, self.storage.options.read_window),
+            ahead: VecDeque::new(),
+            fills_cache,
             storage: self.storage.clone(),
             guard: self.guard.clone(),
         };
@@ -199,143 +191,173 @@ fn part_info(object: &ObjectInfo, part: &LocatedPart) -> PartInfo {
     }
 }
 
-/// Cuts a range into windows that lie within one content each. Windows begin at multiples of the window size within
-/// their content, so that the same bytes are always read by the same windows.
-fn plan(segments: &[Segment], range: &Range<u64>, window: u64) -> Vec<WindowPlan> {
-    let mut windows = Vec::new();
-    for (index, segment) in segments.iter().enumerate() {
-        let end = range.end.saturating_sub(segment.start).min(segment.size);
-        let mut offset = range.start.saturating_sub(segment.start);
-        while offset < end {
-            let length =
-                if segment.inline.is_some() { end - offset } else { (window - offset % window).min(end - offset) };
-            windows.push(WindowPlan { segment: index, offset, length });
-            offset += length;
-        }
-    }
-    windows
-}
-
 struct Reader {
-    segments: Vec<Segment>,
-    windows: VecDeque<WindowPlan>,
-    fetching: VecDeque<Fetch>,
-    read_ahead: usize,
+    plan: ReadPlan,
+    /// The next windows, in order, of which some are on their way already.
+    ahead: VecDeque<Ahead>,
+    /// Whether whole blocks are read for the cache.
+    fills_cache: bool,
     storage: Storage,
     guard: ReadGuard,
 }
 
-enum Fetch {
-    AtHand(Bytes),
-    UnderWay(AbortOnDropHandle<Result<Bytes>>),
+enum Ahead {
+    Planned(Window),
+    UnderWay(Fetch),
+}
+
+/// A window on its way from the database.
+struct Fetch {
+    window: Window,
+    permit: Permit,
+    source: Source,
+}
+
+enum Source {
+    /// The whole block, which came in while this reader was looking.
+    Held(Bytes),
+    /// The whole block, for the cache and whoever waits for it.
+    Block(Flight),
+    /// The wanted bytes and no more, which stay in the buffer that they were received in until the socket has taken them.
+    Direct(AbortOnDropHandle<Result<content::Window>>),
 }
 
 impl Reader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
-        if self.fetching.is_empty() {
-            let Some(window) = self.windows.pop_front() else { return Ok(None) };
-            let fetch = match self.at_hand(&window) {
-                Some(bytes) => Fetch::AtHand(bytes),
-                None => {
-                    let permit = self.storage.downloads.take(window.length).await?;
-                    self.fetch(&window, permit)?
-                }
-            };
-            self.fetching.push_back(fetch);
+        let window = match self.ahead.pop_front() {
+            Some(Ahead::UnderWay(fetch)) => return self.land(fetch).await.map(Some),
+            Some(Ahead::Planned(window)) => window,
+            None => match self.plan.next() {
+                Some(window) => window,
+                None => return Ok(None),
+            },
+        };
+        self.guard.check()?;
+        if window.inline.is_some() {
+            return Ok(window.inline);
         }
+        let permit = self.permit(self.share(&window)).await?;
+        let Some(block) = self.storage.cache.get(&block_key(&window)) else {
+            let fetch = self.fetch(window, permit)?;
+            return self.land(fetch).await.map(Some);
+        };
+        metrics::counter!("lobgate_cache_hits_total").increment(1);
         self.fetch_ahead()?;
-        let Some(first) = self.fetching.pop_front() else { return Ok(None) };
-        let bytes = match first {
-            Fetch::AtHand(bytes) => bytes,
-            Fetch::UnderWay(task) => task.await.map_err(|e| StorageError::new(ErrorKind::Internal, e))??,
+        outgoing(&block, &window, permit).map(Some)
+    }
+
+    /// A share of the memory for the window that is needed next. Nobody waits for one while holding others for later
+    /// windows: readers that did would wait for each other.
+    async fn permit(&mut self, bytes: u64) -> Result<Permit> {
+        if let Some(permit) = self.storage.downloads.try_take(bytes) {
+            return Ok(permit);
+        }
+        for place in &mut self.ahead {
+            if let Ahead::UnderWay(fetch) = place {
+                *place = Ahead::Planned(fetch.window.clone());
+            }
+        }
+        self.storage.downloads.take(bytes).await
+    }
+
+    /// Waits for a window, while those behind it are on their way too.
+    async fn land(&mut self, fetch: Fetch) -> Result<Bytes> {
+        self.fetch_ahead()?;
+        let Fetch { window, permit, source } = fetch;
+        let bytes = match source {
+            Source::Held(block) => outgoing(&block, &window, permit)?,
+            Source::Block(flight) => outgoing(&flight.await.map_err(landing_error)?, &window, permit)?,
+            Source::Direct(task) => {
+                let received = task.await.map_err(|e| StorageError::new(ErrorKind::Internal, e))??;
+                Bytes::from_owner(Accounted { bytes: received, _permit: permit })
+            }
         };
         self.guard.check()?;
         self.fetch_ahead()?;
-        Ok(Some(bytes))
+        Ok(bytes)
     }
 
+    /// Begins to fetch what is absent of the next windows, as far as memory is free and nobody waits for a connection:
+    /// what others need now goes before what this one will need.
     fn fetch_ahead(&mut self) -> Result<()> {
-        while self.fetching.len() < self.read_ahead {
-            let Some(window) = self.windows.pop_front() else { break };
-            if let Some(bytes) = self.at_hand(&window) {
-                self.fetching.push_back(Fetch::AtHand(bytes));
+        while self.ahead.len() < self.storage.options.read_ahead {
+            let Some(window) = self.plan.next() else { break };
+            self.ahead.push_back(Ahead::Planned(window));
+        }
+        for place in 0..self.ahead.len() {
+            let Ahead::Planned(window) = &self.ahead[place] else { continue };
+            if window.inline.is_some() || self.storage.cache.contains(&block_key(window)) {
                 continue;
             }
-            let Some(permit) = self.storage.downloads.try_take(window.length) else {
-                self.windows.push_front(window);
+            if self.storage.db.short_work_queues() {
                 break;
-            };
-            let fetch = self.fetch(&window, permit)?;
-            self.fetching.push_back(fetch);
+            }
+            let Some(permit) = self.storage.downloads.try_take(self.share(window)) else { break };
+            self.ahead[place] = Ahead::UnderWay(self.fetch(window.clone(), permit)?);
         }
         Ok(())
     }
 
-    fn at_hand(&self, window: &WindowPlan) -> Option<Bytes> {
-        let inline = self.segments[window.segment].inline.as_ref()?;
-        let range = usize::try_from(window.offset).ok()?..usize::try_from(window.offset + window.length).ok()?;
-        // A content whose bytes in the row are fewer than its size is read as a window, which reports the defect.
-        (range.end <= inline.len()).then(|| inline.slice(range))
+    fn fetch(&self, window: Window, permit: Permit) -> Result<Fetch> {
+        self.guard.check()?;
+        metrics::counter!("lobgate_cache_misses_total").increment(1);
+        let source = if self.fills_cache && self.storage.cache.is_on() && !window.is_sliver() {
+            let received = self.read(&window, &window.block);
+            let block = async move { Ok(received.await?.copied_out()) };
+            match self.storage.flights.board(&self.storage.cache, block_key(&window), block) {
+                Boarding::Held(block) => Source::Held(block),
+                Boarding::UnderWay(flight) => Source::Block(flight),
+            }
+        } else {
+            Source::Direct(AbortOnDropHandle::new(tokio::spawn(self.read(&window, &window.bytes))))
+        };
+        Ok(Fetch { window, permit, source })
     }
 
-    fn fetch(&self, window: &WindowPlan, permit: Permit) -> Result<Fetch> {
-        self.guard.check()?;
-        let db = self.storage.db.clone();
-        let content = self.segments[window.segment].content;
-        let too_far = |_| StorageError::new(ErrorKind::Internal, "a window lies beyond every large object");
-        let offset = i64::try_from(window.offset).map_err(too_far)?;
-        let length = i32::try_from(window.length).map_err(too_far)?;
-        let task = tokio::spawn(async move {
-            let window = content::read_window(&db, content, offset, length).await?;
-            Ok(Bytes::from_owner(Accounted { window, _permit: permit }))
-        });
-        Ok(Fetch::UnderWay(AbortOnDropHandle::new(task)))
+    /// Reads from the database, under a guard of its own: whoever began the fetch may have left when it is answered.
+    fn read(
+        &self,
+        window: &Window,
+        range: &Range<u64>,
+    ) -> impl Future<Output = Result<content::Window>> + Send + use<> {
+        let (db, guard, content) = (self.storage.db.clone(), self.guard.clone(), window.content);
+        let range = range.clone();
+        async move {
+            let received = content::read_window(&db, content, range).await;
+            drop(guard);
+            received
+        }
+    }
+
+    /// How much memory a window takes on its way out: all of a block that it keeps from being freed.
+    fn share(&self, window: &Window) -> u64 {
+        if self.storage.cache.is_on() && !window.is_sliver() { window.block_length() } else { window.length() }
     }
 }
 
-/// A window with its share of the budget, which comes back when the last slice of the bytes is dropped.
-struct Accounted {
-    window: content::Window,
+fn block_key(window: &Window) -> BlockKey {
+    BlockKey { content: window.content, offset: window.block.start }
+}
+
+/// The wanted bytes of a block, on their way out. A sliver is copied rather than keep the whole block from being freed.
+fn outgoing(block: &Bytes, window: &Window, permit: Permit) -> Result<Bytes> {
+    let within = window.bytes.start - window.block.start..window.bytes.end - window.block.start;
+    let Some(wanted) = slice(block, &within) else {
+        let text = format!("a block of content {} has {} bytes", window.content, block.len());
+        return Err(StorageError::new(ErrorKind::Internal, text));
+    };
+    let bytes = if window.is_sliver() { Bytes::copy_from_slice(&wanted) } else { wanted };
+    Ok(Bytes::from_owner(Accounted { bytes, _permit: permit }))
+}
+
+/// Bytes with their share of the budget, which comes back when the last slice of them is dropped.
+struct Accounted<B> {
+    bytes: B,
     _permit: Permit,
 }
 
-impl AsRef<[u8]> for Accounted {
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Accounted<B> {
     fn as_ref(&self) -> &[u8] {
-        self.window.as_ref()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn segments(sizes: &[u64]) -> Vec<Segment> {
-        let mut start = 0;
-        sizes
-            .iter()
-            .map(|&size| {
-                let segment = Segment { content: Uuid::nil(), start, size, inline: None };
-                start += size;
-                segment
-            })
-            .collect()
-    }
-
-    proptest! {
-        #[test]
-        fn windows_cover_the_range_exactly_and_in_order(sizes in proptest::collection::vec(0u64..5000, 1..6), a in 0u64..20_000, b in 0u64..20_000, window in 1u64..3000) {
-            let segments = segments(&sizes);
-            let total: u64 = sizes.iter().sum();
-            let range = a.min(b).min(total)..a.max(b).min(total);
-            let mut at = range.start;
-            for w in plan(&segments, &range, window) {
-                let segment = &segments[w.segment];
-                prop_assert_eq!(segment.start + w.offset, at);
-                prop_assert!(w.length > 0 && w.length <= window && w.offset + w.length <= segment.size);
-                at += w.length;
-            }
-            prop_assert_eq!(at, range.end);
-        }
+        self.bytes.as_ref()
     }
 }

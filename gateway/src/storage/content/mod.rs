@@ -5,8 +5,12 @@
 //! row, never by a bare oid: should a content have been reaped, the read finds nothing, and can never hit another
 //! large object that was given the same oid.
 
+pub(super) mod block_cache;
 pub mod digest;
+pub(super) mod flights;
 pub(super) mod hashing;
+
+use std::ops::Range;
 
 use bytes::Bytes;
 use tokio_postgres::types::{Oid, Type};
@@ -74,11 +78,14 @@ pub(super) async fn put_chunk(tx: &Tx, loid: Oid, offset: i64, pieces: &[Bytes])
     tx.run(&PUT, &[&loid, &offset, &Segments(pieces)]).await.map(drop)
 }
 
-/// Reads `length` bytes of a content at `offset`, as a row whose only column they are.
+/// Reads a range of a content's bytes, as a row whose only column they are.
 ///
 /// # Errors
 /// [`ErrorKind::ReadInterrupted`] where the content is gone, [`ErrorKind::Internal`] where it is shorter than it should be.
-pub(super) async fn read_window(db: &Db, content: Uuid, offset: i64, length: i32) -> Result<Window> {
+pub(super) async fn read_window(db: &Db, content: Uuid, range: Range<u64>) -> Result<Window> {
+    let too_far = |_| StorageError::new(ErrorKind::Internal, "a window lies beyond every large object");
+    let offset = i64::try_from(range.start).map_err(too_far)?;
+    let length = i32::try_from(range.end.saturating_sub(range.start)).map_err(too_far)?;
     let row = db.read(&READ_WINDOW, &[&content, &offset, &length]).await?.pop().ok_or(ErrorKind::ReadInterrupted)?;
     let window = Window(row);
     let got = window.as_ref().len();
@@ -101,6 +108,14 @@ pub(super) async fn read_beyond(db: &Db, content: Uuid, offset: u64) -> Result<b
 
 /// A window of a content, in the buffer that it was received in.
 pub(super) struct Window(tokio_postgres::Row);
+
+impl Window {
+    /// The bytes in an allocation of their own size. The buffer may be twice as large, and is free for the connection's
+    /// next answer.
+    pub(super) fn copied_out(self) -> Bytes {
+        Bytes::copy_from_slice(self.as_ref())
+    }
+}
 
 impl AsRef<[u8]> for Window {
     fn as_ref(&self) -> &[u8] {
