@@ -206,8 +206,8 @@ impl Bound {
 
     fn shown(self) -> String {
         match self {
-            Self::AtLeast(least) => format!("at least {least}x"),
-            Self::AtMost(most) => format!("at most {most}x"),
+            Self::AtLeast(least) => format!("at least {}x", figure(least)),
+            Self::AtMost(most) => format!("at most {}x", figure(most)),
         }
     }
 }

@@ -3,10 +3,9 @@
 //! Each side does the same to objects of one size; the bar is on the ratio of the times, so that it holds on any machine.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tokio::sync::Mutex;
 
 use super::super::measure::{Samples, milliseconds, timed};
 use super::bars::{Bound, Line, Measure, OURS, Side, in_turns};
@@ -21,7 +20,7 @@ const SMALL: &str = "small contents";
 /// What a large content may cost more: noise, as there is no reason for any.
 const INDEPENDENT: Bound = Bound::AtMost(1.5);
 /// Objects that are deleted or copied in a round, one after another.
-const PER_ROUND: usize = 8;
+const PER_ROUND: usize = 4;
 /// Objects of a DeleteObjects, S3's most.
 const MANY: u64 = 1000;
 const MANY_SMALL: u64 = 4 << 10;
@@ -47,7 +46,7 @@ pub(super) async fn delete_thousand(stage: &Stage<'_>, row: &'static str) -> any
                 storing(&stage.ours, make, Upload::new(&body, size))
                     .run(&stage.crew, CONNECTIONS, Until::operations(count), 0)
                     .await?;
-                let mut talk = stage.ours.talk().await?;
+                let mut talk = settled(stage).await?;
                 let (head, list) = delete_many(&stage.ours, &keys);
                 let (answer, took) = timed(talk.ok(&head, &list, "DeleteObjects")).await;
                 let left = talk.ask(&stage.ours.head("GET", &keys[0], None), b"").await?.0.status;
@@ -74,9 +73,12 @@ pub(super) async fn delete_large(stage: &Stage<'_>, row: &'static str) -> anyhow
             async move {
                 let mut talk = stage.ours.talk().await?;
                 let key = |number: usize| format!("delete-{size}/{number}");
-                let mut samples = Samples::default();
                 for number in 0..PER_ROUND {
                     talk.put(&key(number), &body).await?;
+                }
+                let mut talk = settled(stage).await?;
+                let mut samples = Samples::default();
+                for number in 0..PER_ROUND {
                     let head = stage.ours.head("DELETE", &key(number), None);
                     let (answer, took) = timed(talk.ok(&head, b"", "DeleteObject")).await;
                     answer?;
@@ -132,15 +134,14 @@ pub(super) async fn copy(stage: &Stage<'_>, row: &'static str) -> anyhow::Result
 /// CompleteMultipartUpload of very many parts, copied from one object.
 pub(super) async fn complete(stage: &Stage<'_>, row: &'static str) -> anyhow::Result<Vec<Line>> {
     let mut talk = stage.ours.talk().await?;
-    let talking = Arc::new(Mutex::new(stage.ours.talk().await?));
     let mut sides = Vec::new();
     for (name, size) in [(OURS, stage.args.large.max(PART)), (SMALL, PART)] {
         let source = format!("part-{size}/source");
         talk.put(&source, &stage.body(size)).await?;
-        let (path, talking) = (stage.ours.path(&source), Arc::clone(&talking));
+        let path = stage.ours.path(&source);
         sides.push(Side::new(name, move || {
-            let (path, talking) = (path.clone(), Arc::clone(&talking));
-            async move { completed(stage, &mut *talking.lock().await, &path, size).await }
+            let path = path.clone();
+            async move { completed(stage, &path, size).await }
         }));
     }
     let standing = in_turns(stage.lab, row, Measure::Milliseconds, sides).await;
@@ -148,8 +149,9 @@ pub(super) async fn complete(stage: &Stage<'_>, row: &'static str) -> anyhow::Re
 }
 
 /// Makes an upload of parts that are copies, and says how long it took to complete it.
-async fn completed(stage: &Stage<'_>, talk: &mut Talk, source: &str, size: u64) -> anyhow::Result<f64> {
+async fn completed(stage: &Stage<'_>, source: &str, size: u64) -> anyhow::Result<f64> {
     let (ours, parts) = (&stage.ours, u64::from(stage.args.parts));
+    let mut talk = ours.talk().await?;
     let key = format!("completed-{size}");
     let path = ours.path(&key);
     let request =
@@ -178,11 +180,23 @@ async fn completed(stage: &Stage<'_>, talk: &mut Talk, source: &str, size: u64) 
         length: Some(list.len() as u64),
         ..Request::default()
     });
+    let mut talk = settled(stage).await?;
     let begun = Instant::now();
     talk.ok(&head, list.as_bytes(), "CompleteMultipartUpload").await?;
     let took = milliseconds(begun.elapsed());
     talk.ok(&ours.head("DELETE", &key, None), b"", "DeleteObject").await?;
     Ok(took)
+}
+
+/// Lets the disk come to rest after many bytes were stored, and gives a connection that was used already.
+async fn settled(stage: &Stage<'_>) -> anyhow::Result<Talk> {
+    tokio::time::sleep(Duration::from_secs_f64(stage.args.seconds.min(2.0))).await;
+    let mut talk = stage.ours.talk().await?;
+    for _ in 0..3 {
+        talk.put("settled", b"x").await?;
+        talk.ok(&stage.ours.head("DELETE", "settled", None), b"", "DeleteObject").await?;
+    }
+    Ok(talk)
 }
 
 /// The head of CopyObject, or of UploadPartCopy.

@@ -102,7 +102,8 @@ impl Reading {
 pub(super) async fn uncached(stage: &Stage<'_>, row: &'static str, streams: usize) -> anyhow::Result<Vec<Line>> {
     let reading = Reading { prefix: "get-large", objects: 4, size: stage.args.large, streams };
     let body = stage.body(reading.size);
-    let mut sides = vec![reading.s3_side(stage, &stage.ours, &stage.uncached, &body).await];
+    let (gateway, without_cache) = stage.uncached().await?;
+    let mut sides = vec![reading.s3_side(stage, &stage.ours, &without_cache, &body).await];
     for peer in &stage.peers {
         sides.push(reading.s3_side(stage, peer, peer, &body).await);
     }
@@ -117,8 +118,9 @@ pub(super) async fn uncached(stage: &Stage<'_>, row: &'static str, streams: usiz
     }
     let objects: Arc<[Located]> = objects.into();
     let levels: &[usize] = if streams == 1 { &[1] } else { &BARE_CONNECTIONS };
+    let all = stage.bare(levels.iter().copied().max().unwrap_or(1)).await?;
     for connections in levels {
-        let sessions: Arc<[Arc<Bare>]> = stage.bare(*connections).await?.into();
+        let sessions: Arc<[Arc<Bare>]> = all[..*connections].into();
         let objects = Arc::clone(&objects);
         let name = format!("bare lo_get on {connections}");
         sides.push(Side::new(&name, move || {
@@ -135,6 +137,9 @@ pub(super) async fn uncached(stage: &Stage<'_>, row: &'static str, streams: usiz
         }));
     }
     let standing = in_turns(stage.lab, row, Measure::MegabytesPerSecond, sides).await;
+    if let Some(gateway) = gateway {
+        gateway.stop().await?;
+    }
     let share = if streams == 1 { 1.0 } else { 0.9 };
     Ok(standing.lines(&[(BARE, Bound::AtLeast(share)), ("garage", Bound::AtLeast(1.0))]))
 }

@@ -95,9 +95,10 @@ pub(super) async fn put(
     for endpoint in stage.endpoints() {
         sides.push(endpoint_side(stage, &endpoint, size, connections, until).await?);
     }
+    let sessions: Arc<[Arc<Bare>]> = stage.bare(connections).await?.into();
     let ways = [Way::OneStatement, Way::Lowrite, Way::LoPut, Way::Inline];
     for way in ways.into_iter().filter(|way| way.fits(size)) {
-        let sessions: Arc<[Arc<Bare>]> = stage.bare(connections).await?.into();
+        let sessions = Arc::clone(&sessions);
         let chunk = stage.lab.config.storage.write_chunk;
         sides.push(Side::new(way.name(), move || {
             let (sessions, mut noise) = (Arc::clone(&sessions), stage.lab.noise());

@@ -193,6 +193,8 @@ async fn small_requests(stage: &Stage<'_>, endpoint: &Endpoint, delimiter: bool)
             expected: None,
         };
         filling.run(&stage.crew, 8, Until::operations(SMALL_KEYS), SMALL_KEYS).await?;
+        // Servers close connections that were idle for long.
+        talk = endpoint.talk().await?;
     }
     let (query, element, expected): (&[_], _, _) = if delimiter {
         (&[("list-type", "2"), ("prefix", "list/"), ("delimiter", "/")], "<CommonPrefixes>", SMALL_PREFIXES)

@@ -8,12 +8,13 @@ use super::{Args, constant, growth, large_get, large_put, list, process, small};
 
 const MIB: u64 = 1 << 20;
 
-/// All rows, in the order in which they are measured.
+/// All rows, in the order in which they are measured: those with a second gateway first, while the pools of the other are
+/// small.
 const ROWS: [&str; 26] = [
-    "get-4k",
-    "put-4k",
     "get-large",
     "get-large-x8",
+    "get-4k",
+    "put-4k",
     "get-cached-large",
     "get-cached-1m",
     "put-1m",
@@ -111,7 +112,7 @@ pub(super) fn explain(report: &mut Report, args: &Args, lab: &Lab<'_>) {
     );
     report.method(
         "Bare sides are tokio-postgres on the same database with the gateway's session settings, statements prepared, as \
-         many connections as the gateway's clients have, one statement under way on each.",
+         many connections as the gateway's clients have, or as the server takes, as many statements under way.",
     );
     report.method(format!("get-4k, bare: {}.", one_line(small::LOCATE)));
     report.method(format!(

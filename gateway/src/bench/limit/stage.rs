@@ -1,4 +1,4 @@
-//! Where the rows are measured: the gateways, the other endpoints, the load generator, and the database beneath ours.
+//! Where the rows are measured: the gateway, the other endpoints, the load generator, and the database beneath ours.
 //!
 //! Invariant: all sides of a row are on this machine's loopback, or wherever the peers are, at the same time; none is
 //! stopped while another is measured.
@@ -41,32 +41,22 @@ pub(super) struct Stage<'a> {
     pub(super) crew: Crew,
     /// The gateway as it is set.
     pub(super) ours: Endpoint,
-    /// The same without a cache of blocks; the same one where this version has none.
-    pub(super) uncached: Endpoint,
     pub(super) peers: Vec<Endpoint>,
     pub(super) files: Vec<FileServer>,
-    _gateways: Vec<Gateway>,
+    _gateway: Gateway,
 }
 
 impl<'a> Stage<'a> {
-    /// Starts the gateways and makes the buckets.
+    /// Starts the gateway and makes the buckets.
     ///
     /// # Errors
-    /// A gateway does not start, or an endpoint is not there.
+    /// The gateway does not start, or an endpoint is not there.
     pub(super) async fn set(args: &'a Args, lab: &'a Lab<'a>) -> anyhow::Result<Self> {
         let url = gateway::on_database(lab.url, lab.scratch.database()?);
         lab.progress.doing("starting the gateway");
-        let mut gateways = vec![Gateway::start(&Plan::on_database(lab.config, url.clone())).await?];
-        if gateway::cache(lab.config).is_some() {
-            gateways.push(Gateway::start(&Plan::on_database(lab.config, url.clone()).uncached()).await?);
-        }
+        let gateway = Gateway::start(&Plan::on_database(lab.config, url.clone())).await?;
         let bucket = format!("lobgate-bench-{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
-        let mut endpoints = Vec::new();
-        for gateway in &gateways {
-            endpoints.push(Endpoint::find(gateway.peer(), &bucket).await?);
-        }
-        let ours = endpoints[0].clone();
-        let uncached = endpoints.pop().unwrap_or_else(|| ours.clone());
+        let ours = Endpoint::find(gateway.peer(), &bucket).await?;
         ours.talk().await?.create_bucket().await?;
         let mut peers = Vec::new();
         for peer in &args.peers {
@@ -84,7 +74,7 @@ impl<'a> Stage<'a> {
             };
             files.push(FileServer { endpoint, directory });
         }
-        Ok(Self { args, lab, url, crew: Crew::new()?, ours, uncached, peers, files, _gateways: gateways })
+        Ok(Self { args, lab, url, crew: Crew::new()?, ours, peers, files, _gateway: gateway })
     }
 
     /// Ours and the others that speak S3.
@@ -105,6 +95,17 @@ impl<'a> Stage<'a> {
     pub(super) async fn bucket_id_of(&self, bucket: &str) -> anyhow::Result<i32> {
         let client = self.lab.connect().await?;
         Ok(client.query_one("SELECT id FROM lobgate.bucket WHERE name = $1", &[&bucket]).await?.get(0))
+    }
+
+    /// A gateway like ours that keeps no block in memory; ours, where this version keeps none anyway. It is there for one
+    /// row only: together their pools are more than a small server takes.
+    pub(super) async fn uncached(&self) -> anyhow::Result<(Option<Gateway>, Endpoint)> {
+        if gateway::cache(self.lab.config).is_none() {
+            return Ok((None, self.ours.clone()));
+        }
+        let gateway = Gateway::start(&Plan::on_database(self.lab.config, self.url.clone()).uncached()).await?;
+        let endpoint = Endpoint::find(gateway.peer(), &self.ours.bucket).await?;
+        Ok((Some(gateway), endpoint))
     }
 
     /// Removes our objects below a prefix with their bytes, and lets new ones have the room.
