@@ -12,7 +12,8 @@ use crate::harness::server::{lobgate, text};
 use crate::harness::{DEADLINE, Database, Stage, bytes, eventually, forget, kill_at_end};
 
 /// Everything of a bench that the server has: databases, schemas, and large objects that no database took along.
-pub(crate) const LEFT: &str = "SELECT (SELECT count(*) FROM pg_database WHERE datname LIKE 'lobgate\\_bench\\_%' AND datdba =
+pub(crate) const LEFT: &str =
+    "SELECT (SELECT count(*) FROM pg_database WHERE datname LIKE 'lobgate\\_bench\\_%' AND datdba =
         (SELECT datdba FROM pg_database WHERE datname = current_database()))
     + (SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'lobgate\\_bench\\_%')
     + (SELECT count(*) FROM pg_largeobject_metadata)";

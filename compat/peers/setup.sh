@@ -16,7 +16,7 @@ by_cargo() {
 }
 
 by_cargo s3s-fs s3s-fs --features binary
-by_cargo garage garage --no-default-features --features bundled-libs,lmdb
+by_cargo garage garage
 if found nginx || [ -x /usr/sbin/nginx ]; then
     echo "nginx is there"
 else

@@ -9,8 +9,8 @@ use anyhow::Context;
 
 use super::super::measure::{Samples, milliseconds, timed};
 use super::bars::{Bound, Line, Measure, OURS, Side, in_turns};
+use super::connection::Upload;
 use super::endpoint::{Endpoint, Talk, delete_many, values};
-use super::http::Upload;
 use super::load::{Heads, Requests, Until};
 use super::presign::Request;
 use super::stage::Stage;

@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use bytes::Bytes;
 
-use super::http::{Body, Connection, Reply};
+use super::connection::{Body, Connection};
+use super::http::Reply;
 use super::presign::{Request, Signer, content_md5};
 
 /// Bytes of an error that are shown.

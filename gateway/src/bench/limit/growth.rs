@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use super::super::measure::median;
 use super::bars::{Bound, Line, Measure, OURS, Standing};
+use super::connection::Upload;
 use super::endpoint::{Endpoint, count};
 use super::fill;
-use super::http::Upload;
 use super::load::{Heads, Requests, Until};
 use super::stage::Stage;
 

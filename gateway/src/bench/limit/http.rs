@@ -1,16 +1,14 @@
-//! The client side of HTTP/1.1 in as few instructions as measuring allows: a connection, a request that is bytes already,
-//! a reader that finds the end of the response.
+//! Responses of HTTP/1.1, read in as few instructions as measuring allows: where each ends, and what it said.
 //!
 //! Bodies are drained into one buffer that is used again for every response, or kept where they are compared. Invariant:
 //! after a response that may be followed by another, not a byte of it is left unread, and none of the next is lost.
 
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 
-use bytes::Buf;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use super::connection::take;
 
 /// Bytes read at once, and more than the head of a response has.
 const BUFFER: usize = 256 << 10;
@@ -26,125 +24,8 @@ pub(in super::super) struct Reply {
     pub(in super::super) keep_alive: bool,
 }
 
-/// What follows a head.
-pub(in super::super) enum Body<'a> {
-    /// These bytes.
-    Exactly(&'a [u8]),
-    /// Bytes that no other request has.
-    Stamped(&'a mut Upload),
-}
-
-/// The body of requests: some bytes, over and over until `length` are sent. Every turn and every request has others, so
-/// that no server can pass for fast because it keeps equal bytes once.
-#[derive(Clone)]
-pub(in super::super) struct Upload {
-    bytes: Vec<u8>,
-    length: u64,
-    stamp: u64,
-}
-
-/// How far apart the bytes lie that make bodies differ: less than any block that a server compares.
-const STAMPED: usize = 64 << 10;
-
-impl Upload {
-    /// A body of so many bytes; `bytes` must not be empty where `length` isn't 0.
-    pub(in super::super) fn new(bytes: &[u8], length: u64) -> Self {
-        let (stamp, _) = uuid::Uuid::new_v4().as_u64_pair();
-        Self { bytes: take(bytes, length).to_vec(), length, stamp }
-    }
-
-    /// No body.
-    pub(in super::super) fn none() -> Self {
-        Self { bytes: Vec::new(), length: 0, stamp: 0 }
-    }
-
-    /// Its length.
-    pub(in super::super) fn len(&self) -> u64 {
-        self.length
-    }
-
-    fn restamp(&mut self) {
-        self.stamp = self.stamp.wrapping_add(1);
-        let stamp = self.stamp.to_le_bytes();
-        for block in self.bytes.chunks_mut(STAMPED) {
-            let length = stamp.len().min(block.len());
-            block[..length].copy_from_slice(&stamp[..length]);
-        }
-    }
-}
-
-/// A connection to an endpoint.
-pub(in super::super) struct Connection {
-    address: SocketAddr,
-    stream: TcpStream,
-    reader: Reader,
-}
-
-impl Connection {
-    /// Connects.
-    ///
-    /// # Errors
-    /// Nobody listens there.
-    pub(in super::super) async fn open(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self { address, stream: connect(address).await?, reader: Reader::new() })
-    }
-
-    /// Sends a request with its body and reads the response, whose body is added to `kept`.
-    ///
-    /// # Errors
-    /// The connection broke, or the answer is no HTTP.
-    pub(in super::super) async fn exchange(
-        &mut self,
-        head: &[u8],
-        body: Body<'_>,
-        kept: Option<&mut Vec<u8>>,
-    ) -> io::Result<Reply> {
-        // A server that refuses a body answers before it has it, and may close the way in.
-        let sent = self.send(head, body).await;
-        let reply = match (self.reader.reply(&mut self.stream, kept).await, sent) {
-            (Ok(reply), Ok(())) => reply,
-            (Ok(reply), Err(_)) => Reply { keep_alive: false, ..reply },
-            (Err(_), Err(error)) | (Err(error), Ok(())) => return Err(error),
-        };
-        if !reply.keep_alive {
-            self.stream = connect(self.address).await?;
-            self.reader.clear();
-        }
-        Ok(reply)
-    }
-
-    async fn send(&mut self, head: &[u8], body: Body<'_>) -> io::Result<()> {
-        let upload = match body {
-            Body::Exactly(bytes) => return self.stream.write_all_buf(&mut Buf::chain(head, bytes)).await,
-            Body::Stamped(upload) => upload,
-        };
-        upload.restamp();
-        let first = take(&upload.bytes, upload.length);
-        self.stream.write_all_buf(&mut Buf::chain(head, first)).await?;
-        let mut left = upload.length - first.len() as u64;
-        while left > 0 && !upload.bytes.is_empty() {
-            upload.restamp();
-            let next = take(&upload.bytes, left);
-            self.stream.write_all(next).await?;
-            left -= next.len() as u64;
-        }
-        Ok(())
-    }
-}
-
-async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
-/// The first `length` bytes, or all there are.
-fn take(body: &[u8], length: u64) -> &[u8] {
-    &body[..usize::try_from(length).unwrap_or(usize::MAX).min(body.len())]
-}
-
 /// Reads responses, one after another.
-struct Reader {
+pub(super) struct Reader {
     buffer: Box<[u8]>,
     /// What came and was not used yet.
     ready: Range<usize>,
@@ -159,15 +40,20 @@ enum Framing {
 }
 
 impl Reader {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { buffer: vec![0; BUFFER].into_boxed_slice(), ready: 0..0 }
     }
 
-    fn clear(&mut self) {
+    /// Forgets what was read of a connection that is given up.
+    pub(super) fn clear(&mut self) {
         self.ready = 0..0;
     }
 
-    async fn reply(
+    /// Reads the next response; its body is added to `kept`.
+    ///
+    /// # Errors
+    /// The connection broke, or this is no HTTP.
+    pub(super) async fn reply(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         mut kept: Option<&mut Vec<u8>>,
@@ -341,6 +227,8 @@ fn malformed(what: &'static str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
     use super::*;
 
     /// Reads as many responses as are expected, from a stream that gives `step` bytes at a time.

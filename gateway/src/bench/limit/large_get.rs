@@ -6,9 +6,9 @@ use anyhow::Context;
 use bytes::Bytes;
 
 use super::super::bare::{Bare, Located};
-use super::bars::{BARE, Bound, Line, Measure, OURS, Side, in_turns};
+use super::bars::{BARE, Bound, Line, Measure, Side, in_turns};
+use super::connection::Upload;
 use super::endpoint::Endpoint;
-use super::http::Upload;
 use super::load::{Heads, Requests, Until, at, on_sessions};
 use super::small::later;
 use super::stage::{FileServer, Stage};
@@ -172,6 +172,5 @@ pub(super) async fn cached(stage: &Stage<'_>, row: &'static str, large: bool) ->
             let _ = tokio::fs::remove_file(file).await;
         }
     }
-    debug_assert_eq!(stage.ours.name, OURS);
     Ok(standing.lines(&[("garage", Bound::AtLeast(3.0)), ("nginx", Bound::AtLeast(0.6))]))
 }

@@ -7,9 +7,9 @@ use tokio_postgres::{Client, Statement};
 
 use super::super::measure::{milliseconds, per_second};
 use super::bars::{BARE, Bound, LIMIT, Line, Measure, OURS, Side, Standing, in_turns};
+use super::connection::Upload;
 use super::endpoint::{Endpoint, Talk, count, values};
 use super::fill;
-use super::http::Upload;
 use super::load::{Heads, Requests, Until};
 use super::presign::Request;
 use super::stage::Stage;

@@ -16,8 +16,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 
 use super::super::measure::{Samples, megabytes_per_second, per_second};
+use super::connection::{Body, Connection, Upload};
 use super::endpoint::shown;
-use super::http::{Body, Connection, Upload};
 
 /// Threads that send requests.
 const THREADS: usize = 2;

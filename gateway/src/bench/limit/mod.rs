@@ -2,11 +2,12 @@
 //!
 //! The HTTP path of a gateway (this binary, started as a process on the scratch database) is set against the driver's bare
 //! calls on the same server and against other endpoints, in turns. A row is a question, a bar is the ratio that is
-//! promised for it. `rows` names them; each group has a file. `load` sends requests, `http` and `presign` are what it
-//! sends with, `bars` judges.
+//! promised for it. `rows` names them; each group has a file. `load` sends requests, `connection`, `http` and `presign` are
+//! what it sends with, `bars` judges.
 //! Invariant: an endpoint that gives wrong bytes or refuses a request has no figure.
 
 mod bars;
+mod connection;
 mod constant;
 mod endpoint;
 mod fill;

@@ -5,9 +5,9 @@ use std::path::Path;
 use super::super::local_files::LocalFiles;
 use super::super::measure::{median, milliseconds};
 use super::bars::{Bound, LIMIT, Line, Measure, OURS, Standing};
+use super::connection::Upload;
 use super::endpoint::Endpoint;
 use super::gateway::{Gateway, Plan, cache};
-use super::http::Upload;
 use super::load::{Heads, Requests, Until};
 use super::stage::Stage;
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tokio_postgres::{Client, Statement};
 
 use super::bars::{BARE, Bound, Line, Measure, OURS, Side, in_turns};
+use super::connection::Upload;
 use super::endpoint::Endpoint;
-use super::http::Upload;
 use super::load::{Heads, Requests, Until, at, on_sessions};
 use super::stage::Stage;
 
