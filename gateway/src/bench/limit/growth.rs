@@ -75,6 +75,7 @@ async fn rates(stage: &Stage<'_>, endpoint: &Endpoint, puts: &Heads, objects: u3
         heads,
         body,
         expected,
+        patient: false,
     };
     let get = requests(Heads::Turns(gets.into()), Upload::none(), Some(SIZE));
     let put = requests(puts.clone(), Upload::new(&stage.body(SIZE), SIZE), None);

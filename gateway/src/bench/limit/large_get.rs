@@ -44,6 +44,7 @@ impl Reading {
             heads: Heads::Turns(heads.into()),
             body: Upload::none(),
             expected: Some(self.size),
+            patient: false,
         }
     }
 

@@ -151,6 +151,7 @@ async fn endpoint_side<'a>(
         heads: Heads::fresh(make),
         body: Upload::new(&body, size),
         expected: None,
+        patient: false,
     });
     let session = Arc::new(stage.lab.connect().await?);
     let endpoint = Arc::new(endpoint.clone());

@@ -129,6 +129,7 @@ pub(super) async fn roll_up(stage: &Stage<'_>, row: &'static str) -> anyhow::Res
         heads: Heads::Turns(vec![head].into()),
         body: Upload::none(),
         expected: Some(page.len() as u64),
+        patient: false,
     });
     let ours = Side::new(OURS, move || {
         let requests = Arc::clone(&requests);
@@ -191,6 +192,7 @@ async fn small_requests(stage: &Stage<'_>, endpoint: &Endpoint, delimiter: bool)
             heads: Heads::fresh(make),
             body: Upload::new(b"x", 1),
             expected: None,
+            patient: false,
         };
         filling.run(&stage.crew, 8, Until::operations(SMALL_KEYS), SMALL_KEYS).await?;
         // Servers close connections that were idle for long.
@@ -211,5 +213,6 @@ async fn small_requests(stage: &Stage<'_>, endpoint: &Endpoint, delimiter: bool)
         heads: Heads::Turns(vec![head].into()),
         body: Upload::none(),
         expected: None,
+        patient: false,
     })
 }

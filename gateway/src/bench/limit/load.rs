@@ -5,6 +5,7 @@
 //! are not cut off, and every side is treated alike.
 //! Invariant: a run without an error has seen a 2xx status and the expected length of every single response.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +19,16 @@ use tokio::task::JoinSet;
 use super::super::measure::{Samples, megabytes_per_second, per_second};
 use super::connection::{Body, Connection, Upload};
 use super::endpoint::shown;
+use super::http::Reply;
 
 /// Threads that send requests.
 const THREADS: usize = 2;
+/// Status of a refusal for want of room.
+const SLOW_DOWN: u16 = 503;
+/// Until it is tried again.
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long it is tried.
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// The threads that send requests.
 pub(in super::super) struct Crew(Option<Runtime>);
@@ -112,6 +120,17 @@ impl Heads {
     pub(super) fn fresh(make: impl Fn(u64) -> Bytes + Send + Sync + 'static) -> Self {
         Self::Fresh(Arc::new(Fresh { next: AtomicU64::new(0), make: Box::new(make) }))
     }
+
+    /// The head of an operation of a run.
+    fn take(&self, number: u64, shared: &Shared) -> Bytes {
+        match self {
+            Self::Turns(heads) => heads.get(at(number) % heads.len().max(1)).cloned().unwrap_or_default(),
+            Self::Fresh(fresh) => {
+                let prepared = shared.prepared.get(at(number)).cloned();
+                prepared.unwrap_or_else(|| (fresh.make)(shared.first + number))
+            }
+        }
+    }
 }
 
 /// Requests to an endpoint.
@@ -124,6 +143,8 @@ pub(in super::super) struct Requests {
     pub(in super::super) body: Upload,
     /// Bytes that every response has.
     pub(in super::super) expected: Option<u64>,
+    /// Whether a request is sent again where the server asks to slow down, as every client does.
+    pub(in super::super) patient: bool,
 }
 
 /// What the workers of a run share.
@@ -189,21 +210,15 @@ impl Requests {
         let mut run = Run::default();
         let mut kept = Vec::new();
         while let Some(number) = shared.next(run.operations > 0) {
-            let made;
-            let head = match &self.heads {
-                Heads::Turns(heads) => &heads[at(number) % heads.len().max(1)],
-                Heads::Fresh(fresh) => match shared.prepared.get(at(number)) {
-                    Some(head) => head,
-                    None => {
-                        made = (fresh.make)(shared.first + number);
-                        &made
-                    }
-                },
-            };
+            let head = self.heads.take(number, shared);
             let begun = Instant::now();
             // Only the bodies of requests that store are short enough to be kept at no cost.
             let keep = (self.body.len() > 0).then_some(&mut kept);
-            let reply = connection.exchange(head, Body::Stamped(&mut self.body), keep).await;
+            let reply = if self.patient {
+                self.insist(&mut connection, &head, &mut kept).await
+            } else {
+                connection.exchange(&head, Body::Stamped(&mut self.body), keep).await
+            };
             let reply = reply.with_context(|| format!("{} broke off", self.name))?;
             run.samples.push(begun.elapsed());
             let (name, status) = (&self.name, reply.status);
@@ -215,6 +230,27 @@ impl Requests {
             run.bytes += reply.bytes + self.body.len();
         }
         Ok(run)
+    }
+
+    /// Sends a request until it is not refused for want of room.
+    async fn insist(&mut self, connection: &mut Connection, head: &[u8], kept: &mut Vec<u8>) -> io::Result<Reply> {
+        let begun = Instant::now();
+        loop {
+            kept.clear();
+            // Long responses are no errors and are not kept.
+            let keep = (self.body.len() > 0).then_some(&mut *kept);
+            let outcome = connection.exchange(head, Body::Stamped(&mut self.body), keep).await;
+            let refused = match &outcome {
+                Ok(reply) => reply.status == SLOW_DOWN,
+                // The refusal of an upload is lost where the server closes before it has read all of it.
+                Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe),
+            };
+            if !refused || begun.elapsed() > PATIENCE {
+                return outcome;
+            }
+            tokio::time::sleep(PAUSE).await;
+            *connection = Connection::open(self.address).await?;
+        }
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) async fn memory(stage: &Stage<'_>, row: &'static str) -> anyhow::Resu
         heads,
         body,
         expected,
+        patient: true,
     };
     let make = |prefix: &'static str| {
         let endpoint = endpoint.clone();

@@ -139,7 +139,8 @@ pub(super) fn explain(report: &mut Report, args: &Args, lab: &Lab<'_>) {
     ));
     report.method(
         "delete-*, copy-large, complete: the same request on large contents (lobgate) and on small ones, one at a time; \
-         delete-1000: contents of 256 KiB against 4 KiB; complete: parts by UploadPartCopy of one object.",
+         delete-1000: contents of 256 KiB against 4 KiB; complete: all parts are one object, the first by \
+         UploadPartCopy, the others as rows by SQL.",
     );
     report.method(format!(
         "growth-*: {} objects against the few that were there first, 8 connections, keys in random order; few and many \
@@ -147,7 +148,7 @@ pub(super) fn explain(report: &mut Report, args: &Args, lab: &Lab<'_>) {
         args.objects
     ));
     report.method(format!(
-        "memory: VmHWM of a gateway with {0} uploads and {0} downloads of {1} at once; the limit is 200 MiB and the cache \
+        "memory: VmHWM of a gateway with {0} uploads and {0} downloads of {1} at once, those that are told to slow down sent again; the limit is 200 MiB and the cache \
          that is set. start: until `serve` with a private server has said where it listens.",
         args.streams,
         format_size(args.stream_size)

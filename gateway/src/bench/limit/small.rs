@@ -129,6 +129,7 @@ async fn stored(endpoint: &Endpoint, body: &[u8]) -> anyhow::Result<Requests> {
         heads: Heads::Turns(heads.into()),
         body: Upload::none(),
         expected: Some(SIZE),
+        patient: false,
     })
 }
 
@@ -154,6 +155,7 @@ pub(super) async fn put(stage: &Stage<'_>, row: &'static str) -> anyhow::Result<
             heads: Heads::fresh(make),
             body: Upload::new(&body, SIZE),
             expected: None,
+            patient: false,
         });
         // Slow sides need fewer; what is missing is signed on the way.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
