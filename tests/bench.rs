@@ -12,16 +12,17 @@ use crate::harness::server::{lobgate, text};
 use crate::harness::{DEADLINE, Database, Stage, bytes, eventually, forget, kill_at_end};
 
 /// Everything of a bench that the server has: databases, schemas, and large objects that no database took along.
-const LEFT: &str = "SELECT (SELECT count(*) FROM pg_database WHERE datname LIKE 'lobgate\\_bench\\_%' AND datdba =
+pub(crate) const LEFT: &str =
+    "SELECT (SELECT count(*) FROM pg_database WHERE datname LIKE 'lobgate\\_bench\\_%' AND datdba =
         (SELECT datdba FROM pg_database WHERE datname = current_database()))
     + (SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'lobgate\\_bench\\_%')
     + (SELECT count(*) FROM pg_largeobject_metadata)";
 
 /// A command that is killed when the test fails.
-struct Running(Option<Child>);
+pub(crate) struct Running(Option<Child>);
 
 impl Running {
-    fn start(database: &Database, directory: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(database: &Database, directory: &Path, arguments: &[&str]) -> Self {
         let mut command = lobgate(&["bench"]);
         command.args(arguments).args(["--database-url", &database.url()]).current_dir(directory);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -30,12 +31,16 @@ impl Running {
         Self(Some(child))
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn id(&self) -> u32 {
+        self.0.as_ref().expect("a running command").id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
         let child = self.0.as_ref().expect("a running command");
         kill(Pid::from_raw(i32::try_from(child.id()).expect("a process id")), signal).expect("signal the bench");
     }
 
-    async fn ended(mut self) -> Output {
+    pub(crate) async fn ended(mut self) -> Output {
         let child = self.0.take().expect("a running command");
         let pid = child.id();
         let waiting = tokio::task::spawn_blocking(move || child.wait_with_output());
@@ -57,7 +62,7 @@ impl Drop for Running {
 
 /// A database whose owner may make others. The cluster is the test's own: a right that all tests' role had would be
 /// another stage than they expect.
-async fn on_a_server_that_lets_us() -> Database {
+pub(crate) async fn on_a_server_that_lets_us() -> Database {
     let cluster = Cluster::start(false);
     let database = Database::create_on(cluster).await;
     database.execute(&format!("ALTER ROLE {ROLE} CREATEDB")).await;
@@ -82,7 +87,7 @@ async fn measured(database: &Database, arguments: &[&str]) -> Value {
 }
 
 /// The rows of a table of a report; every number in them is one and none is negative.
-fn rows<'a>(report: &'a Value, table: &str) -> &'a Vec<Value> {
+pub(crate) fn rows<'a>(report: &'a Value, table: &str) -> &'a Vec<Value> {
     let tables = report["tables"].as_array().expect("tables");
     let found = tables.iter().find(|t| t["id"] == table).unwrap_or_else(|| panic!("no table {table} in {report}"));
     let rows = found["rows"].as_array().expect("rows");
@@ -200,7 +205,7 @@ async fn a_role_that_may_create_databases_measures_in_one_and_drops_it() {
 }
 
 /// Waits until the run has stored something, in a scratch of either kind.
-async fn underway(database: &Database) {
+pub(crate) async fn underway(database: &Database) {
     eventually("the bench measures", async || {
         let databases = "SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 'lobgate\\_bench\\_%'";
         database.count(databases).await > 0 || database.count("SELECT count(*) FROM pg_largeobject_metadata").await > 0

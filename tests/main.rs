@@ -10,6 +10,7 @@ mod hostile;
 
 mod auth;
 mod bench;
+mod bench_limit;
 mod buckets;
 mod cache;
 mod checksums;

@@ -19,6 +19,8 @@ pub(super) struct Lab<'a> {
     pub(super) rounds: u32,
     /// How far the command is.
     pub(super) progress: Progress,
+    /// URL of the database that was named; may hold a password.
+    pub(super) url: &'a str,
     /// The scratch.
     pub(super) scratch: &'a Scratch,
     pub(super) sessions: Sessions,

@@ -9,6 +9,7 @@
 //! place in [`run`] before the scratch is made, and has reports, samples, rounds and progress all the same.
 //!
 //! This layer stands at the side, like `cli`: it may import what it measures, and nothing imports it but `cli`.
+//! `limit` alone has a gateway: the product's tables that it measures are in its scratch database.
 //! Invariant: no command touches a table or a large object of the product.
 
 mod anatomy;
@@ -19,6 +20,7 @@ mod curves;
 mod facts;
 pub mod html;
 mod lab;
+mod limit;
 mod list;
 mod local_files;
 mod measure;
@@ -56,9 +58,18 @@ pub enum Command {
     Readers(readers::Args),
     Churn(churn::Args),
     List(list::Args),
+    Limit(Box<limit::Args>),
+    /// Serves for `limit`, as long as that holds the other end of stdin; no measurement.
+    #[command(hide = true)]
+    Gateway,
 }
 
 impl Command {
+    /// Rounds where their number isn't given.
+    fn rounds(&self) -> u32 {
+        if matches!(self, Self::Limit(_)) { 5 } else { 3 }
+    }
+
     async fn measure(&self, lab: &Lab<'_>) -> anyhow::Result<Report> {
         match self {
             Self::Curves(args) => curves::measure(args, lab).await,
@@ -68,6 +79,8 @@ impl Command {
             Self::Readers(args) => readers::measure(args, lab).await,
             Self::Churn(args) => churn::measure(args, lab).await,
             Self::List(args) => list::measure(args, lab).await,
+            Self::Limit(args) => limit::measure(args, lab).await,
+            Self::Gateway => anyhow::bail!("it measures nothing"),
         }
     }
 }
@@ -75,9 +88,9 @@ impl Command {
 /// What all commands take.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// How often everything is measured; the figures are medians
-    #[arg(long, global = true, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
+    /// How often everything is measured; the figures are medians [default: 3, limit: 5]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
 }
 
 /// Measures on the database behind a URL, until `stop` is cancelled.
@@ -101,8 +114,9 @@ pub async fn run(
     let scratch = Scratch::create(&target, &facts).await?;
     let lab = Lab {
         config,
-        rounds: options.rounds,
+        rounds: options.rounds.unwrap_or_else(|| command.rounds()),
         progress: Progress::new(),
+        url,
         scratch: &scratch,
         sessions: scratch.sessions(),
     };

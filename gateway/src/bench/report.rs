@@ -14,8 +14,8 @@ use time::format_description::well_known::Rfc3339;
 /// Version of the JSON form.
 pub const FORMAT: u32 = 1;
 
-/// The flag whose value may hold a password.
-const SECRET_FLAG: &str = "--database-url";
+/// The flags whose values hold passwords.
+const SECRET_FLAGS: [&str; 2] = ["--database-url", "--peer"];
 
 /// The result of one bench command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct Report {
     pub method: Vec<String>,
     /// What the figures say, sentence by sentence.
     pub findings: Vec<String>,
+    /// What fell short of what is promised, sentence by sentence; it decides the exit code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortfalls: Vec<String>,
     /// The figures.
     pub tables: Vec<Table>,
     /// The figures to look at.
@@ -175,6 +178,7 @@ impl Report {
             facts: BTreeMap::new(),
             method: Vec::new(),
             findings: Vec::new(),
+            shortfalls: Vec::new(),
             tables: Vec::new(),
             plots: Vec::new(),
         }
@@ -339,10 +343,11 @@ fn command_line(arguments: impl Iterator<Item = String>) -> String {
     let mut words = vec!["lobgate".to_owned()];
     let mut hide = false;
     for argument in arguments.skip(1) {
-        if std::mem::replace(&mut hide, argument == SECRET_FLAG) {
+        let with_value = |flag: &&&str| argument.starts_with(&format!("{flag}="));
+        if std::mem::replace(&mut hide, SECRET_FLAGS.contains(&argument.as_str())) {
             words.push("***".to_owned());
-        } else if argument.starts_with(&format!("{SECRET_FLAG}=")) {
-            words.push(format!("{SECRET_FLAG}=***"));
+        } else if let Some(flag) = SECRET_FLAGS.iter().find(with_value) {
+            words.push(format!("{flag}=***"));
         } else {
             words.push(argument);
         }
@@ -359,6 +364,7 @@ mod tests {
         let line = |words: &[&str]| command_line(words.iter().map(|word| (*word).to_owned()));
         let hidden = line(&["/opt/lobgate", "bench", "--database-url", "postgres://u:hunter2@h/d", "curves"]);
         assert_eq!(hidden, "lobgate bench --database-url *** curves");
+        assert_eq!(line(&["x", "--peer", "a=http://h,AK,hunter2", "--peer=b,x"]), "lobgate --peer *** --peer=***");
         assert_eq!(line(&["x", "--database-url=postgres://u:p@h/d", "y"]), "lobgate --database-url=*** y");
     }
 

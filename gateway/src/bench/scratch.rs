@@ -117,6 +117,20 @@ impl Scratch {
         Sessions::new(self.target.clone(), self.facts.clone(), self.name.clone())
     }
 
+    /// Name of the database of its own.
+    ///
+    /// # Errors
+    /// One sentence: it is a schema.
+    pub(super) fn database(&self) -> anyhow::Result<&str> {
+        match &self.place {
+            Place::Database => Ok(&self.name),
+            Place::Schema { because } => anyhow::bail!(
+                "a gateway needs a database of its own to be measured in, and the role can't create one ({because}): \
+                 ALTER ROLE … CREATEDB"
+            ),
+        }
+    }
+
     /// Where it is, for reports.
     #[must_use]
     pub(super) fn describe(&self) -> String {

@@ -4,8 +4,10 @@
 //! signal ends the measurement and cleans up; a second one ends at once, and the next bench cleans up.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
+use nix::sys::signal::{Signal, raise};
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::report::Report;
@@ -13,11 +15,14 @@ use crate::bench::{self, Command, Options, html, plot, table};
 use crate::config::Config;
 
 use super::signals::StopSignals;
-use super::{Outcome, database, output};
+use super::{Outcome, database, output, serve};
 
 pub(super) const EXAMPLE: &str = "Examples:
   lobgate bench curves --html curves.html
   lobgate bench readers --rounds 5 --json --database-url postgres://lobgate:password@db.example.org/lobgate";
+
+/// Time for an orderly end once the bench is gone.
+const ORDERLY: Duration = Duration::from_secs(20);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -37,6 +42,10 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, config: &Config) -> anyhow::Result<Outcome> {
+    if matches!(args.command, Command::Gateway) {
+        end_with_stdin();
+        return serve::run(config.clone()).await;
+    }
     let mut signals = StopSignals::install()?;
     let stop = CancellationToken::new();
     let mut measuring = std::pin::pin!(measure(&args, config, &stop));
@@ -53,7 +62,22 @@ pub(super) async fn run(args: Args, config: &Config) -> anyhow::Result<Outcome> 
         }
     };
     show(&args, &report)?;
-    Ok(Outcome::Done)
+    // The table says it too.
+    for shortfall in report.shortfalls.iter().filter(|_| args.json) {
+        tracing::error!("{shortfall}");
+    }
+    Ok(if report.shortfalls.is_empty() { Outcome::Done } else { Outcome::ProblemsFound })
+}
+
+/// Stops this process when the one that holds the other end of its stdin ends, however it does.
+fn end_with_stdin() {
+    std::thread::spawn(|| {
+        // An end that can't be read is one too.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = raise(Signal::SIGTERM);
+        std::thread::sleep(ORDERLY);
+        let _ = raise(Signal::SIGKILL);
+    });
 }
 
 async fn measure(args: &Args, config: &Config, stop: &CancellationToken) -> anyhow::Result<Report> {

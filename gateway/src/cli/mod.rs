@@ -8,7 +8,7 @@
 //! | 0 | done |
 //! | 1 | failed |
 //! | 2 | wrong usage or configuration |
-//! | 3 | done, and problems were found (`verify`, `sweep report`) |
+//! | 3 | done, and problems were found (`verify`, `sweep report`, `bench limit`) |
 //!
 //! Invariant: no command ends the process itself; every guard is dropped before the exit code is returned.
 
