@@ -53,7 +53,9 @@ async fn readers_at_the_same_time_get_what_each_asked_for() {
 async fn a_reader_that_leaves_while_it_waits_takes_no_other_with_it() {
     let database = Database::create().await;
     let proxy = Proxy::start(&database.cluster).await;
-    let gateway = Gateway::start(&proxy.url(&database.name), &[("LOBGATE_GC_INTERVAL", "10m")]).await;
+    let gateway =
+        Gateway::start(&proxy.url(&database.name), &[("LOBGATE_GC_INTERVAL", "10m"), ("LOBGATE_GC_LEASE", "30m")])
+            .await;
     let s3 = client::sdk(&gateway.endpoint);
     s3.create_bucket().bucket(BUCKET).send().await.expect("a bucket");
     let request = |method: &str, key: u64| RawRequest::new(&gateway.endpoint, method, &path(&format!("k{key}")));

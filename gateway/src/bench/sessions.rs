@@ -13,6 +13,8 @@ use crate::db::{ServerFacts, Target};
 
 /// Longest time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that are left to others: a gateway beside, with pools of the usual size, must not be refused one.
+const LEFT_TO_OTHERS: i64 = 26;
 
 /// Opens sessions on a scratch. Cheap to clone.
 #[derive(Clone)]
@@ -39,20 +41,27 @@ impl Sessions {
         Ok(client)
     }
 
-    /// Opens as many as workers need, or as many as the server takes, at least one.
+    /// Opens as many as workers need, or as many as the server can spare, at least one.
     ///
     /// # Errors
     /// As [`Sessions::open`].
     pub(super) async fn open_many(&self, count: usize) -> anyhow::Result<Vec<Client>> {
         let mut clients = vec![self.open().await?];
-        while clients.len() < count {
-            match self.open().await {
-                Ok(client) => clients.push(client),
-                Err(error) => {
-                    tracing::warn!(connections = clients.len(), error = format!("{error:#}"), "no more connections");
-                    break;
-                }
-            }
+        let free: i64 = clients[0]
+            .query_one(
+                "SELECT current_setting('max_connections')::bigint
+                      - current_setting('superuser_reserved_connections')::bigint - count(*)
+                 FROM pg_stat_activity WHERE backend_type = 'client backend'",
+                &[],
+            )
+            .await?
+            .get(0);
+        let spare = usize::try_from(free - LEFT_TO_OTHERS).unwrap_or(0);
+        if spare + 1 < count {
+            tracing::warn!(connections = spare + 1, wanted = count, "the server can spare no more connections");
+        }
+        while clients.len() < count.min(spare + 1) {
+            clients.push(self.open().await?);
         }
         Ok(clients)
     }

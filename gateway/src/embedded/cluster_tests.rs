@@ -46,7 +46,7 @@ async fn serves_an_ordinary_role_with_durable_settings() {
         ("server_encoding", "UTF8"),
         ("lc_collate", "C"),
         ("max_locks_per_transaction", "256"),
-        ("max_connections", "32"),
+        ("max_connections", "72"),
     ] {
         assert_eq!(value(&client, &format!("SELECT current_setting('{setting}', true)")).await, expected, "{setting}");
     }

@@ -31,7 +31,7 @@ local replication all trust
 ";
 
 /// Connections beyond the pools: commands beside the gateway, superuser, monitoring, autovacuum's own are apart.
-const SPARE_CONNECTIONS: u32 = 24;
+const SPARE_CONNECTIONS: u32 = 64;
 
 const MIB: u64 = 1 << 20;
 
@@ -153,7 +153,7 @@ mod tests {
         assert!(text(64 * MIB).contains("shared_buffers = 128MB"));
         assert!(text(4096 * MIB).contains("shared_buffers = 1024MB"));
         assert!(text(1 << 40).contains("shared_buffers = 2048MB"));
-        assert!(text(1 << 40).contains("max_connections = 48"));
+        assert!(text(1 << 40).contains("max_connections = 88"));
         assert!(text(1 << 40).contains("unix_socket_directories = '/run/it''s'"));
         assert!(memory_bytes() > 0);
     }
