@@ -97,14 +97,7 @@ impl Db {
     /// # Errors
     /// [`DbError`] after the last attempt.
     pub async fn read(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, DbError> {
-        let mut attempt = 1;
-        loop {
-            match self.once(Lane::Short, statement, params).await {
-                Err(e) if e.is_transient() && attempt < MAX_ATTEMPTS => pause(&e, statement.name, attempt).await,
-                outcome => return outcome,
-            }
-            attempt += 1;
-        }
+        self.read_mapped(statement, params, |row| row).await
     }
 
     /// As [`Db::read`] for answers of many rows: each becomes a value as it arrives.
@@ -115,19 +108,11 @@ impl Db {
         &self,
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
-        map: fn(&Row) -> T,
+        map: fn(Row) -> T,
     ) -> Result<Vec<T>, DbError> {
         let mut attempt = 1;
         loop {
-            let outcome = async {
-                let client = self.connection(Lane::Short).await?;
-                let rows = statement.run_mapped(&client, self.facts.pooled, params, map);
-                match tokio::time::timeout(self.answer_timeout, rows).await {
-                    Ok(outcome) => outcome,
-                    Err(_) => Err(unanswered(client)),
-                }
-            };
-            match outcome.await {
+            match self.once(Lane::Short, statement, params, map).await {
                 Err(e) if e.is_transient() && attempt < MAX_ATTEMPTS => pause(&e, statement.name, attempt).await,
                 outcome => return outcome,
             }
@@ -156,7 +141,7 @@ impl Db {
     ) -> Result<Vec<Row>, DbError> {
         let mut attempt = 1;
         loop {
-            match self.once(lane, statement, params).await.map_err(DbError::of_write) {
+            match self.once(lane, statement, params, |row| row).await.map_err(DbError::of_write) {
                 Err(e) if e.is_transient() && !e.is_indeterminate() && attempt < MAX_ATTEMPTS => {
                     pause(&e, statement.name, attempt).await;
                 }
@@ -211,17 +196,21 @@ impl Db {
         self.short.status().waiting > 0
     }
 
-    async fn once(
+    async fn once<T>(
         &self,
         lane: Lane,
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, DbError> {
+        map: fn(Row) -> T,
+    ) -> Result<Vec<T>, DbError> {
         let client = self.connection(lane).await?;
-        match tokio::time::timeout(self.answer_timeout, statement.run(&client, self.facts.pooled, params)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(unanswered(client)),
+        let rows = statement.run_mapped(&client, self.facts.pooled, params, map);
+        if let Ok(outcome) = tokio::time::timeout(self.answer_timeout, rows).await {
+            return outcome;
         }
+        // The server's own timeout did not speak: it hangs, or the network does. The connection is of no more use.
+        drop(Object::take(client));
+        Err(DbError::determinate(DbErrorKind::Lost, "the server did not answer in time"))
     }
 
     async fn connection(&self, lane: Lane) -> Result<Object, DbError> {
@@ -234,12 +223,6 @@ impl Db {
         #[allow(clippy::disallowed_methods)]
         pool.get().await.map_err(DbError::from_pool)
     }
-}
-
-/// The server's own timeout did not speak: it hangs, or the network does. The connection is of no more use.
-fn unanswered(client: Object) -> DbError {
-    drop(Object::take(client));
-    DbError::determinate(DbErrorKind::Lost, "the server did not answer in time")
 }
 
 async fn pause(error: &DbError, statement: &'static str, attempt: u32) {

@@ -32,7 +32,7 @@ impl Statement {
         client: &ClientWrapper,
         pooled: bool,
         params: &[&(dyn ToSql + Sync)],
-        map: fn(&Row) -> T,
+        map: fn(Row) -> T,
     ) -> Result<Vec<T>, DbError> {
         debug_assert_eq!(params.len(), self.types.len(), "parameters of {}", self.name);
         let rows = if pooled {
@@ -43,7 +43,7 @@ impl Statement {
             client.query_raw(&prepared, params.iter().copied()).await
         };
         let rows = rows.map_err(DbError::from_driver)?;
-        rows.map_ok(|row| map(&row)).try_collect().await.map_err(DbError::from_driver)
+        rows.map_ok(map).try_collect().await.map_err(DbError::from_driver)
     }
 
     pub(super) async fn run(
@@ -52,13 +52,7 @@ impl Statement {
         pooled: bool,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, DbError> {
-        debug_assert_eq!(params.len(), self.types.len(), "parameters of {}", self.name);
-        if pooled {
-            let typed: Vec<_> = params.iter().copied().zip(self.types.iter().cloned()).collect();
-            return client.query_typed(self.sql, &typed).await.map_err(DbError::from_driver);
-        }
-        let prepared = client.prepare_typed_cached(self.sql, self.types).await.map_err(DbError::from_driver)?;
-        client.query(&prepared, params).await.map_err(DbError::from_driver)
+        self.run_mapped(client, pooled, params, |row| row).await
     }
 }
 

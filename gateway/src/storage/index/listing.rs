@@ -100,7 +100,7 @@ pub(crate) async fn plain(
     (from, end): (&str, &str),
     limit: u32,
 ) -> Result<Vec<ListEntry>, DbError> {
-    db.read_mapped(&PLAIN, &[&bucket, &from, &end, &i64::from(limit)], entry).await
+    db.read_mapped(&PLAIN, &[&bucket, &from, &end, &i64::from(limit)], |row| entry(&row)).await
 }
 
 /// Live objects and common prefixes with keys in `from..end`, in byte order.
@@ -114,7 +114,7 @@ pub(crate) async fn delimited(
     let (prefix_chars, limit) = (super::integer(folding.prefix_chars), i64::from(limit));
     let params: [&(dyn ToSql + Sync); 7] =
         [&bucket, &prefix_chars, &folding.delimiter, &folding.skip, &from, &end, &limit];
-    db.read_mapped(&DELIMITED, &params, entry).await
+    db.read_mapped(&DELIMITED, &params, |row| entry(&row)).await
 }
 
 fn entry(row: &Row) -> ListEntry {
