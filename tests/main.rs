@@ -40,3 +40,4 @@ mod ranges;
 mod removal;
 mod streaming;
 mod together;
+mod writing_together;

@@ -5,20 +5,21 @@
 //! Statements that change nothing are never indeterminate.
 
 use std::fmt;
+use std::sync::Arc;
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::{Severity, SqlState};
 
 /// A failure between us and PostgreSQL.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DbError {
     kind: DbErrorKind,
     source: Source,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Source {
-    Driver(tokio_postgres::Error),
+    Driver(Arc<tokio_postgres::Error>),
     Text(String),
 }
 
@@ -50,13 +51,13 @@ impl DbError {
         } else {
             DbErrorKind::Driver
         };
-        Self { kind, source: Source::Driver(error) }
+        Self { kind, source: Source::Driver(Arc::new(error)) }
     }
 
     pub(super) fn from_pool(error: PoolError) -> Self {
         match error {
             PoolError::Backend(e) | PoolError::PostCreateHook(deadpool_postgres::HookError::Backend(e)) => {
-                Self { kind: DbErrorKind::Connect, source: Source::Driver(e) }
+                Self { kind: DbErrorKind::Connect, source: Source::Driver(Arc::new(e)) }
             }
             PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => Self {
                 kind: DbErrorKind::PoolTimeout,
@@ -77,8 +78,14 @@ impl DbError {
         Self { kind, source: self.source }
     }
 
-    pub(super) fn determinate(kind: DbErrorKind, message: impl Into<String>) -> Self {
+    pub(super) fn of_kind(kind: DbErrorKind, message: impl Into<String>) -> Self {
         Self { kind, source: Source::Text(message.into()) }
+    }
+
+    /// A change that somebody else was to send, and who is gone.
+    #[must_use]
+    pub fn unanswered() -> Self {
+        Self::of_kind(DbErrorKind::Indeterminate, "whoever sent the statement is gone")
     }
 
     /// What is known of the statement.
@@ -136,7 +143,7 @@ impl fmt::Display for DbError {
             Source::Text(text) => f.write_str(text),
             Source::Driver(e) => match e.as_db_error() {
                 Some(db) => write!(f, "{} (SQLSTATE {})", db.message(), db.code().code()),
-                None => match std::error::Error::source(e) {
+                None => match std::error::Error::source(e.as_ref()) {
                     Some(cause) => write!(f, "{e}: {cause}"),
                     None => write!(f, "{e}"),
                 },

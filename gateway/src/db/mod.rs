@@ -210,7 +210,7 @@ impl Db {
         }
         // The server's own timeout did not speak: it hangs, or the network does. The connection is of no more use.
         drop(Object::take(client));
-        Err(DbError::determinate(DbErrorKind::Lost, "the server did not answer in time"))
+        Err(DbError::of_kind(DbErrorKind::Lost, "the server did not answer in time"))
     }
 
     async fn connection(&self, lane: Lane) -> Result<Object, DbError> {

@@ -72,9 +72,7 @@ impl Tx {
     }
 
     fn connection(&self) -> Result<&Object, DbError> {
-        self.client
-            .as_ref()
-            .ok_or_else(|| DbError::determinate(DbErrorKind::Driver, "the transaction has ended already"))
+        self.client.as_ref().ok_or_else(|| DbError::of_kind(DbErrorKind::Driver, "the transaction has ended already"))
     }
 }
 

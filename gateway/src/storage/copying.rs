@@ -40,7 +40,7 @@ impl Storage {
     /// # Errors
     /// Those of reading.
     pub async fn checksum_of(&self, source: &Located, algorithm: ChecksumAlgorithm) -> Result<Vec<u8>> {
-        let mut digester = Digester::new(&[algorithm], false);
+        let mut digester = Digester::new(&[algorithm]);
         let mut bytes = source.reopen();
         while let Some(piece) = bytes.next().await {
             digester.update(&piece?);

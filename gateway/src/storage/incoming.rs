@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
 
-use super::content::digest::{Digester, Digests};
+use super::content::digest::Digests;
 use super::content::hashing::Hashing;
 use super::error::{ErrorKind, Result, StorageError};
 
@@ -32,12 +32,12 @@ pub(super) struct Incoming {
 impl Incoming {
     pub(super) fn new(
         body: BodyStream,
-        digester: Digester,
+        hashing: Hashing,
         declared: Option<u64>,
         max_length: u64,
         idle_timeout: Duration,
     ) -> Self {
-        Self { body, idle_timeout, hashing: Hashing::new(digester), declared, max_length, received: 0 }
+        Self { body, idle_timeout, hashing, declared, max_length, received: 0 }
     }
 
     /// Bytes so far.
@@ -63,7 +63,7 @@ impl Incoming {
         if self.received > self.max_length {
             return Err(ErrorKind::EntityTooLarge.into());
         }
-        self.hashing.push(piece.clone()).await.map_err(|e| StorageError::new(ErrorKind::Internal, e))?;
+        self.hashing.push(piece.clone()).await?;
         Ok(Some(piece))
     }
 
@@ -92,7 +92,7 @@ impl Incoming {
 
     /// The digests of a body received to its end.
     pub(super) async fn finish(self) -> Result<Digests> {
-        self.hashing.finish().await.map_err(|e| StorageError::new(ErrorKind::Internal, e))
+        self.hashing.finish().await
     }
 }
 

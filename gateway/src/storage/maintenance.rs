@@ -175,7 +175,7 @@ impl Storage {
                 ContentCheck::Damaged(format!("its large object {} does not exist", scanned.loid.unwrap_or(0)));
             return self.unless_gone(scanned.id, damage).await;
         }
-        let mut digester = Digester::new(&[], false);
+        let mut digester = Digester::new(&[]);
         let mut offset = 0;
         while offset < scanned.size {
             let length = self.options.read_window.min(scanned.size - offset);

@@ -23,6 +23,7 @@
 //!
 //! Order of locks: the advisory lock of the bucket, upload row, object row, content row.
 
+mod batch_queue;
 mod budget;
 mod content;
 mod copying;
@@ -35,6 +36,7 @@ mod listing;
 mod locate_queue;
 pub mod maintenance;
 mod multipart;
+mod put_queue;
 mod range_reader;
 mod read_plan;
 mod removal;
@@ -66,7 +68,9 @@ pub use upload_listing::{ListUploads, UploadEntry};
 use crate::db::Db;
 use budget::Budget;
 use content::flights::Flights;
+use content::hashing::Hashers;
 use locate_queue::LocateQueue;
+use put_queue::PutQueue;
 use types::{Attributes, Bucket, BucketName, Checksum, ObjectKey, Page, WriteConditions};
 
 /// What the engine may use, and where it changes its ways. Sizes in bytes.
@@ -102,6 +106,8 @@ pub struct Storage {
     options: Arc<StorageOptions>,
     reads: Arc<RunningReads>,
     locates: LocateQueue,
+    puts: PutQueue,
+    hashers: Hashers,
     uploads: Budget,
     /// A share of the uploads' memory that only short bodies may take: large ones of slow clients cannot lock them out.
     short_uploads: Budget,
@@ -146,9 +152,21 @@ impl Storage {
         let short_uploads = Budget::new(reserved, options.memory_wait);
         let uploads = Budget::new(options.upload_memory - reserved, options.memory_wait);
         let downloads = Budget::new(options.download_memory, options.memory_wait);
-        let locates = LocateQueue::new(db.clone());
-        let (cache, flights) = (BlockCache::off(), Flights::default());
-        Self { db, options: Arc::new(options), reads, locates, uploads, short_uploads, downloads, cache, flights }
+        let (locates, puts) = (LocateQueue::new(db.clone()), PutQueue::new(db.clone()));
+        let (cache, flights, hashers) = (BlockCache::off(), Flights::default(), Hashers::new());
+        Self {
+            db,
+            options: Arc::new(options),
+            reads,
+            locates,
+            puts,
+            hashers,
+            uploads,
+            short_uploads,
+            downloads,
+            cache,
+            flights,
+        }
     }
 
     /// The same engine with a cache in front of the large objects.

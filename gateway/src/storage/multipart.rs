@@ -291,7 +291,7 @@ fn object_checksum(algorithm: ChecksumAlgorithm, kind: ChecksumType, parts: &[St
     let values = values?;
     let value = match kind {
         ChecksumType::Composite => {
-            let mut digester = Digester::new(&[algorithm], false);
+            let mut digester = Digester::new(&[algorithm]);
             for (value, _) in values {
                 digester.update(value);
             }

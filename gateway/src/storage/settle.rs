@@ -10,6 +10,7 @@
 //! Transaction ids would not do: after a crash those whose WAL was lost are given out again, and then the status of
 //! somebody else's transaction would be taken for ours.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,8 +20,9 @@ use uuid::Uuid;
 
 use super::content::digest::Digests;
 use super::error::{ErrorKind, Result, StorageError};
-use super::index::objects::Bytestring;
-use super::index::{contents, objects, uploads};
+use super::index::puts::Bytestring;
+use super::index::{contents, puts, uploads};
+use super::types::WriteConditions;
 use super::{PublishObject, PublishPart, ReadGuard, Storage, new_id};
 use crate::db::{DbError, Lane, Tx};
 
@@ -35,7 +37,7 @@ const MAX_ATTEMPTS: u32 = 3;
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     /// An object with its ETag.
-    Object { object: &'a PublishObject, etag: &'a str },
+    Object { object: &'a Arc<PublishObject>, etag: &'a str },
     /// A part of an upload.
     Part(&'a PublishPart),
 }
@@ -56,7 +58,10 @@ impl Storage {
             let content = new_id();
             let bytes = Bytestring { content, pieces, large, digests };
             let outcome = match target {
-                Target::Object { object, etag } => objects::put(&self.db, &bytes, object, etag).await,
+                Target::Object { object, etag } if !large && object.conditions == WriteConditions::default() => {
+                    self.puts.put(&bytes, object, etag).await
+                }
+                Target::Object { object, etag } => puts::put(&self.db, &bytes, object, etag).await,
                 Target::Part(part) => uploads::put_part(&self.db, &bytes, part).await,
             };
             let error = match outcome {

@@ -10,13 +10,15 @@
 //! Publishing runs to its end even if the client goes away: once COMMIT may have been sent, stopping half-way would
 //! leave nobody to learn the outcome.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use time::OffsetDateTime;
 use tokio_postgres::types::Oid;
 
 use super::budget::Permit;
-use super::content::digest::{Digester, Digests};
-use super::content::hashing::MAX_PENDING_BYTES;
+use super::content::digest::{self, Digester, Digests};
+use super::content::hashing::{Hashing, MAX_PENDING_BYTES};
 use super::error::{ErrorKind, Result, StorageError};
 use super::incoming::{BodyStream, Incoming};
 use super::index::contents::LargeContent;
@@ -25,7 +27,7 @@ use super::index::objects::ExistingContent;
 use super::index::{objects, uploads};
 use super::large_object_writer::{LargeObjectWriter, WRITES_IN_FLIGHT};
 use super::settle::Target;
-use super::types::{BucketName, ChecksumAlgorithm, ObjectKey, PartInfo};
+use super::types::{BucketName, ChecksumAlgorithm, ObjectInfo, ObjectKey, PartInfo};
 use super::{PublishObject, PublishPart, Published, Storage, StorageOptions, content, new_id};
 use crate::db::{DbError, Lane, Tx};
 
@@ -56,7 +58,12 @@ pub struct Staged {
 
 enum Place {
     /// In memory, with the share of the budget that they take.
-    Memory { pieces: Vec<Bytes>, _permit: Option<Permit> },
+    Memory {
+        pieces: Vec<Bytes>,
+        /// Longer than `inline_max`, and the key had an object of this size and MD5.
+        may_be_same: bool,
+        _permit: Option<Permit>,
+    },
     /// In a large object of an open transaction.
     Transaction { tx: Box<Tx>, loid: Oid },
 }
@@ -91,10 +98,9 @@ impl Storage {
         if options.length.is_some_and(|length| length > options.max_length) {
             return Err(ErrorKind::EntityTooLarge.into());
         }
-        // Every body gets a SHA-256, by which a repeated upload of the same bytes is recognised.
-        let digester = Digester::new(&options.checksums, options.signed_sha256.is_none());
+        let hashing = Hashing::new(&self.hashers, Digester::new(&options.checksums));
         let idle_timeout = self.options.body_idle_timeout;
-        let mut incoming = Incoming::new(body, digester, options.length, options.max_length, idle_timeout);
+        let mut incoming = Incoming::new(body, hashing, options.length, options.max_length, idle_timeout);
         let (place, size, mut digests) = if options.length.is_some_and(|length| length > self.options.buffer_max) {
             let place = self.stream(&mut incoming, Vec::new()).await?;
             (place, incoming.received(), incoming.finish().await?)
@@ -112,33 +118,36 @@ impl Storage {
         let short = options.length.is_some_and(|length| length <= inline_max);
         let budget = if short { &self.short_uploads } else { &self.uploads };
         let permit = budget.take(options.length.unwrap_or(buffer_max).min(buffer_max)).await?;
-        let (received, live_size) = futures::join!(incoming.receive(buffer_max), self.live_size(short, options));
+        let (received, live) = futures::join!(incoming.receive(buffer_max), self.live(short, options));
         let (pieces, more) = received?;
         if more {
             let place = self.stream(&mut incoming, pieces).await?;
             return Ok((place, incoming.received(), incoming.finish().await?));
         }
         let size = incoming.received();
-        if size <= inline_max || live_size == Some(size) {
-            return Ok((Place::Memory { pieces, _permit: Some(permit) }, size, incoming.finish().await?));
+        let same_size = live.filter(|live| live.size == size);
+        if size <= inline_max || same_size.is_some() {
+            let digests = incoming.finish().await?;
+            let may_be_same = same_size.is_some_and(|live| live.etag == hex::encode(digests.md5));
+            return Ok((Place::Memory { pieces, may_be_same, _permit: Some(permit) }, size, digests));
         }
         let (written, digests) = futures::join!(self.write_pieces(&pieces, size), incoming.finish());
         let place = match written {
             Ok((tx, loid)) => Place::Transaction { tx: Box::new(tx), loid },
             Err(e) if matches!(e.kind(), ErrorKind::Unavailable | ErrorKind::Busy) => {
                 tracing::warn!(error = %e, "a body could not be written, it will be tried again");
-                Place::Memory { pieces, _permit: Some(permit) }
+                Place::Memory { pieces, may_be_same: false, _permit: Some(permit) }
             }
             Err(e) => return Err(e),
         };
         Ok((place, size, digests?))
     }
 
-    /// The size of the object that a body may be equal to; `None` where there is none, or nobody needs to know.
-    async fn live_size(&self, short: bool, options: &StageOptions) -> Option<u64> {
+    /// The object that a body may be equal to; `None` where there is none, or nobody needs to know.
+    async fn live(&self, short: bool, options: &StageOptions) -> Option<ObjectInfo> {
         let (bucket, key) = options.replaces.clone().filter(|_| !short)?;
         match self.locates.locate(Wanted { bucket, key, with_content: false }).await {
-            Ok(Found::Object(row)) => Some(row.info.size),
+            Ok(Found::Object(row)) => Some(row.info),
             // An error will come again when the body is written, and be told then.
             _ => None,
         }
@@ -150,7 +159,7 @@ impl Storage {
     /// [`ErrorKind::NoSuchBucket`], [`ErrorKind::PreconditionFailed`], [`ErrorKind::NoSuchKey`] (If-Match on a key
     /// without object), and those of the database.
     pub async fn publish_object(&self, staged: Staged, object: PublishObject) -> Result<Published> {
-        let storage = self.clone();
+        let (storage, object) = (self.clone(), Arc::new(object));
         detached(async move {
             let (size, etag) = (staged.size, hex::encode(staged.digests.md5));
             let last_modified = storage.publish_staged_object(staged, &object, &etag).await?;
@@ -176,14 +185,18 @@ impl Storage {
     async fn publish_staged_object(
         &self,
         staged: Staged,
-        object: &PublishObject,
+        object: &Arc<PublishObject>,
         etag: &str,
     ) -> Result<OffsetDateTime> {
-        let (size, digests) = (staged.size, staged.digests);
+        let (size, mut digests) = (staged.size, staged.digests);
         match staged.place {
-            Place::Memory { pieces, _permit } => {
-                if let Some(published) = self.publish_same_content(size, &digests, object, etag).await? {
-                    return Ok(published);
+            Place::Memory { pieces, may_be_same, _permit } => {
+                if may_be_same {
+                    let sha256 = sha256_of(&pieces, digests.sha256).await?;
+                    if let Some(published) = self.publish_same_content(size, &sha256, object, etag).await? {
+                        return Ok(published);
+                    }
+                    digests.sha256 = Some(sha256);
                 }
                 if size <= ONE_STATEMENT_MAX {
                     return self.store_settled(&pieces, size, &digests, Target::Object { object, etag }).await;
@@ -200,10 +213,10 @@ impl Storage {
     async fn publish_staged_part(&self, staged: Staged, part: &PublishPart) -> Result<OffsetDateTime> {
         let (size, digests) = (staged.size, staged.digests);
         let (tx, loid) = match staged.place {
-            Place::Memory { pieces, _permit } if size <= ONE_STATEMENT_MAX => {
+            Place::Memory { pieces, _permit, .. } if size <= ONE_STATEMENT_MAX => {
                 return self.store_settled(&pieces, size, &digests, Target::Part(part)).await;
             }
-            Place::Memory { pieces, _permit } => self.write_pieces(&pieces, size).await?,
+            Place::Memory { pieces, _permit, .. } => self.write_pieces(&pieces, size).await?,
             Place::Transaction { tx, loid } => (*tx, loid),
         };
         let guard = self.reads.begin().await?;
@@ -231,15 +244,14 @@ impl Storage {
     async fn publish_same_content(
         &self,
         size: u64,
-        digests: &Digests,
+        sha256: &[u8; 32],
         object: &PublishObject,
         etag: &str,
     ) -> Result<Option<OffsetDateTime>> {
-        let Some(sha256) = digests.sha256.filter(|_| size > self.options.inline_max) else { return Ok(None) };
-        let Some(content) = objects::same_content(&self.db, &object.bucket, &object.key, size, &sha256).await? else {
+        let guard = self.reads.begin().await?;
+        let Some(content) = objects::same_content(&self.db, &object.bucket, &object.key, size, sha256).await? else {
             return Ok(None);
         };
-        let guard = self.reads.begin().await?;
         let tx = self.db.begin("put_same_content", Lane::Short).await?;
         let existing = ExistingContent { content, size, etag, parts_count: None };
         match objects::publish(&tx, &existing, object).await {
@@ -290,6 +302,16 @@ impl Storage {
 /// Runs work that must not stop half-way when the caller goes away.
 pub(super) async fn detached<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     tokio::spawn(work).await.unwrap_or_else(|e| Err(StorageError::new(ErrorKind::Internal, e)))
+}
+
+/// The SHA-256 of bytes, unless it is known: computed on a thread where that may take long.
+async fn sha256_of(pieces: &[Bytes], known: Option<[u8; 32]>) -> Result<[u8; 32]> {
+    if let Some(sha256) = known {
+        return Ok(sha256);
+    }
+    let pieces = pieces.to_vec();
+    let hashed = tokio::task::spawn_blocking(move || digest::sha256(&pieces)).await;
+    hashed.map_err(|e| StorageError::new(ErrorKind::Internal, e))
 }
 
 /// Whether a statement failed because the content that it was to refer to has been reaped (the foreign key).

@@ -1,10 +1,11 @@
 //! Digests of bytes as they arrive: one pass, whatever is asked for.
 
+use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
-use md5::{Digest as _, Md5};
 use sha1::Sha1;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 
+use super::md5_lanes::{self, Md5, Stream};
 use crate::storage::types::ChecksumAlgorithm;
 
 /// Digests of a byte string.
@@ -12,7 +13,7 @@ use crate::storage::types::ChecksumAlgorithm;
 pub struct Digests {
     /// MD5, always.
     pub md5: [u8; 16],
-    /// SHA-256, where asked for.
+    /// SHA-256, where it is known: a signed payload's, or a checksum that was asked for.
     pub sha256: Option<[u8; 32]>,
     /// The checksums asked for.
     pub checksums: Vec<(ChecksumAlgorithm, Vec<u8>)>,
@@ -41,13 +42,12 @@ enum Hasher {
 }
 
 impl Digester {
-    /// A digester of MD5, of the given checksums, and of SHA-256 where `sha256` is set or a checksum needs it.
+    /// A digester of MD5 and of the given checksums.
     #[must_use]
-    pub fn new(checksums: &[ChecksumAlgorithm], sha256: bool) -> Self {
-        let needs_sha256 = sha256 || checksums.contains(&ChecksumAlgorithm::Sha256);
+    pub fn new(checksums: &[ChecksumAlgorithm]) -> Self {
         Self {
             md5: Md5::new(),
-            sha256: needs_sha256.then(Sha256::new),
+            sha256: checksums.contains(&ChecksumAlgorithm::Sha256).then(Sha256::new),
             checksums: checksums.iter().map(|a| (*a, Hasher::new(*a))).collect(),
         }
     }
@@ -55,6 +55,20 @@ impl Digester {
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.md5.update(bytes);
+        self.update_others(bytes);
+    }
+
+    /// Takes the next pieces of several byte strings, whose MD5s are computed side by side.
+    pub(super) fn update_all(digesters: &mut [(&mut Self, &[Bytes])]) {
+        let mut streams: Vec<_> =
+            digesters.iter_mut().map(|(digester, pieces)| Stream::new(&mut digester.md5, pieces)).collect();
+        md5_lanes::update_all(&mut streams);
+        for (digester, pieces) in digesters {
+            pieces.iter().for_each(|piece| digester.update_others(piece));
+        }
+    }
+
+    fn update_others(&mut self, bytes: &[u8]) {
         if let Some(sha256) = &mut self.sha256 {
             sha256.update(bytes);
         }
@@ -83,8 +97,16 @@ impl Digester {
                 (algorithm, value)
             })
             .collect();
-        Digests { md5: self.md5.finalize().into(), sha256, checksums }
+        Digests { md5: self.md5.finish(), sha256, checksums }
     }
+}
+
+/// The SHA-256 of pieces one behind the other.
+#[must_use]
+pub fn sha256(pieces: &[Bytes]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    pieces.iter().for_each(|piece| hasher.update(piece));
+    hasher.finalize().into()
 }
 
 impl Hasher {
@@ -132,7 +154,7 @@ mod tests {
 
     #[test]
     fn digests_of_known_text() {
-        let mut digester = Digester::new(&ChecksumAlgorithm::ALL, true);
+        let mut digester = Digester::new(&ChecksumAlgorithm::ALL);
         digester.update(b"1234");
         digester.update(b"56789");
         let digests = digester.finish();
@@ -151,7 +173,7 @@ mod tests {
         fn combined_crc_is_the_crc_of_the_whole(a in proptest::collection::vec(any::<u8>(), 0..300), b in proptest::collection::vec(any::<u8>(), 0..300)) {
             for algorithm in [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::Crc32c, ChecksumAlgorithm::Crc64Nvme] {
                 let of = |bytes: &[u8]| {
-                    let mut digester = Digester::new(&[algorithm], false);
+                    let mut digester = Digester::new(&[algorithm]);
                     digester.update(bytes);
                     digester.finish().checksums.remove(0).1
                 };

@@ -9,6 +9,7 @@ pub(super) mod block_cache;
 pub mod digest;
 pub(super) mod flights;
 pub(super) mod hashing;
+mod md5_lanes;
 
 use std::ops::Range;
 

@@ -105,7 +105,7 @@ pub(crate) enum Found {
 }
 
 /// Finds objects; the answers are in the order of the questions.
-pub(crate) async fn locate(db: &Db, wanted: &[&Wanted]) -> Result<Vec<Found>, DbError> {
+pub(crate) async fn locate(db: &Db, wanted: &[Wanted]) -> Result<Vec<Found>, DbError> {
     let buckets: Vec<_> = wanted.iter().map(|w| w.bucket.as_str()).collect();
     let keys: Vec<_> = wanted.iter().map(|w| w.key.as_str()).collect();
     let with_content: Vec<_> = wanted.iter().map(|w| w.with_content).collect();

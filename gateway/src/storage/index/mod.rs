@@ -10,6 +10,7 @@ pub(super) mod inventory;
 pub(super) mod listing;
 pub(super) mod locate;
 pub(super) mod objects;
+pub(super) mod puts;
 pub(super) mod removal;
 pub(super) mod uploads;
 

@@ -1,6 +1,5 @@
 //! Statements on `object`: publish and delete.
 
-use bytes::Bytes;
 use time::OffsetDateTime;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -8,35 +7,9 @@ use uuid::Uuid;
 
 use super::contents::LargeContent;
 use super::{attributes_column, bigint, checksum_columns, integer, last_modified, size_of, unsigned};
-use crate::db::{Db, DbError, Segments, Statement, Tx};
-use crate::storage::content::digest::Digests;
+use crate::db::{Db, DbError, Statement, Tx};
 use crate::storage::types::{BucketName, Checksum, EtagSet, ObjectInfo, ObjectKey, PartInfo};
 use crate::storage::{DeleteObject, PublishObject};
-
-static PUT: Statement = Statement {
-    name: "put_object",
-    sql: "-- put_object
-SELECT lobgate.put_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 /* content */, $5 /* bytes */,
-    $6 /* large */, $7 /* md5 */, $8 /* sha256 */, $9 /* etag */, $10 /* checksum_algorithm */, $11 /* checksum_type */,
-    $12 /* checksum */, $13 /* attributes */, $14 /* if_match */, $15 /* if_none_match */) AS last_modified",
-    types: &[
-        Type::TEXT,
-        Type::TEXT,
-        Type::TEXT,
-        Type::UUID,
-        Type::BYTEA,
-        Type::BOOL,
-        Type::BYTEA,
-        Type::BYTEA,
-        Type::TEXT,
-        Type::TEXT,
-        Type::TEXT,
-        Type::BYTEA,
-        Type::JSONB,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-    ],
-};
 
 static PUBLISH: Statement = Statement {
     name: "publish_object",
@@ -87,13 +60,16 @@ SELECT lobgate.publish_large_object($1 /* loid */, $2 /* md5 */, $3 /* sha256 */
     ],
 };
 
+// A content whose SHA-256 nobody needed so far is hashed by the server.
 static SAME_CONTENT: Statement = Statement {
     name: "same_content",
     sql: "-- same_content
 SELECT c.id FROM lobgate.bucket b
 JOIN lobgate.object o ON o.bucket_id = b.id AND o.key = $2 AND o.is_latest AND NOT o.is_delete_marker
 JOIN lobgate.content c ON c.id = o.content_id
-WHERE b.name = $1 AND c.size = $3 AND c.sha256 = $4",
+WHERE b.name = $1 AND c.size = $3
+  AND CASE WHEN c.sha256 IS NOT NULL THEN c.sha256 = $4
+           ELSE sha256(CASE WHEN c.loid IS NULL THEN c.inline ELSE lo_get(c.loid) END) = $4 END",
     types: &[Type::TEXT, Type::TEXT, Type::INT8, Type::BYTEA],
 };
 
@@ -120,47 +96,6 @@ SELECT ordinal, outcome FROM lobgate.delete_objects($1 /* bucket */, $2 /* keys 
     $4 /* if_size */, $5 /* if_last_modified */) ORDER BY ordinal",
     types: &[Type::TEXT, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::TIMESTAMPTZ_ARRAY],
 };
-
-/// A byte string to store, and where.
-pub(crate) struct Bytestring<'a> {
-    /// Id of the content to be.
-    pub content: Uuid,
-    /// The bytes, in pieces.
-    pub pieces: &'a [Bytes],
-    /// Whether as a large object, else inline.
-    pub large: bool,
-    /// Their digests.
-    pub digests: &'a Digests,
-}
-
-/// Stores a short byte string and publishes it, in one statement and transaction. Returns last_modified.
-pub(crate) async fn put(
-    db: &Db,
-    bytes: &Bytestring<'_>,
-    object: &PublishObject,
-    etag: &str,
-) -> Result<OffsetDateTime, DbError> {
-    let (algorithm, kind, checksum) = checksum_columns(object.checksum.as_ref());
-    let sha256 = bytes.digests.sha256.as_ref().map(<[u8; 32]>::as_slice);
-    let params: [&(dyn ToSql + Sync); 15] = [
-        &object.bucket.as_str(),
-        &object.key.as_str(),
-        &object.owner,
-        &bytes.content,
-        &Segments(bytes.pieces),
-        &bytes.large,
-        &bytes.digests.md5.as_slice(),
-        &sha256,
-        &etag,
-        &algorithm,
-        &kind,
-        &checksum,
-        &attributes_column(&object.attributes),
-        &etags(object.conditions.if_match.as_ref()),
-        &etags(object.conditions.if_none_match.as_ref()),
-    ];
-    Ok(last_modified(&db.write(&PUT, &params).await?))
-}
 
 /// A content that exists, to be published as an object.
 pub(crate) struct ExistingContent<'a> {
@@ -302,7 +237,7 @@ pub(crate) fn part_checksum(of_object: Option<&Checksum>, value: Option<Vec<u8>>
     Some(Checksum::full_object(of_object?.algorithm, value?))
 }
 
-fn etags(set: Option<&EtagSet>) -> Option<Vec<&str>> {
+pub(super) fn etags(set: Option<&EtagSet>) -> Option<Vec<&str>> {
     set.map(|set| match set {
         EtagSet::Any => vec!["*"],
         EtagSet::OneOf(tags) => tags.iter().map(String::as_str).collect(),

@@ -7,7 +7,7 @@ use tokio_postgres::types::{Json, ToSql, Type};
 use uuid::Uuid;
 
 use super::contents::LargeContent;
-use super::objects::Bytestring;
+use super::puts::Bytestring;
 use super::{attributes_column, attributes_of, bigint, checksum_kind_of, integer, last_modified, size_of, unsigned};
 use crate::db::{Db, DbError, Segments, Statement, Tx};
 use crate::storage::types::{BucketName, Checksum, ChecksumAlgorithm, ChecksumType, ObjectKey, PartInfo, UploadId};
