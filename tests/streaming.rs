@@ -1,7 +1,7 @@
 //! Bodies on the wire: short, long, slow, abandoned. None leaves a trace, none holds what others need.
 
 use crate::harness::chunked::{Chunked, Defect};
-use crate::harness::inspect::{assert_consistent, assert_empty};
+use crate::harness::inspect::{assert_consistent, assert_empty, large_objects};
 use crate::harness::raw::Connection;
 use crate::harness::{Database, Stage, bytes, eventually, path};
 
@@ -135,6 +135,33 @@ async fn slow_uploads_hold_no_connection_while_others_work() {
     for number in 0..30_u64 {
         assert!(stage.get(&number.to_string()).await == bytes(number, 200_000));
     }
+}
+
+#[tokio::test]
+async fn a_body_that_comes_fast_is_written_while_it_arrives_and_one_that_stops_holds_no_transaction() {
+    let stage = Stage::start().await;
+    let data = bytes(1, 3 << 20);
+    for (key, stops_at) in [("whole", data.len()), ("stops", 2 << 20), ("leaves", 2 << 20)] {
+        let request = stage.request("PUT", &path(key)).payload_hash("UNSIGNED-PAYLOAD").body(&data);
+        let (head, body) = request.wire();
+        let mut connection = Connection::open(&stage.gateway.endpoint).await;
+        // The head goes with the first bytes: their speed is what the gateway looks at.
+        assert!(connection.write(&[&head[..], &body[..stops_at]].concat()).await);
+        if key == "whole" {
+            assert_eq!(connection.exchange(&[], false).await.status, 200);
+            continue;
+        }
+        until_idle(&stage.database).await;
+        if key == "stops" {
+            assert_eq!(connection.exchange(&body[stops_at..], false).await.status, 200);
+        }
+    }
+    for key in ["whole", "stops"] {
+        assert!(stage.get(key).await == data, "{key}");
+    }
+    assert!(!stage.exists("leaves").await);
+    eventually("no bytes of the body that never ended", async || large_objects(&stage.database).await == 2).await;
+    assert_consistent(&stage.database).await;
 }
 
 #[tokio::test]

@@ -20,8 +20,6 @@ pub(super) trait Batch: Send + Sync + 'static {
     /// What comes back.
     type Answer: Send + 'static;
 
-    /// Statements under way that others wait for.
-    const STATEMENTS: usize;
     /// Questions that one statement asks at most.
     const MAX_BATCH: usize;
     /// A statement that takes longer than this is not worth waiting for.
@@ -47,6 +45,8 @@ impl<B: Batch> Clone for BatchQueue<B> {
 
 struct Inner<B: Batch> {
     batch: B,
+    /// Statements under way that others wait for.
+    statements: usize,
     state: Mutex<State<B>>,
 }
 
@@ -60,16 +60,22 @@ struct State<B: Batch> {
 struct Turn<B: Batch>(BatchQueue<B>);
 
 impl<B: Batch> BatchQueue<B> {
+    /// Half as many statements at once as there are processors: what waits a little longer travels in better company.
     pub(super) fn new(batch: B) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::with_statements(batch, (processors / 2).max(1))
+    }
+
+    fn with_statements(batch: B, statements: usize) -> Self {
         let state = State { waiting: VecDeque::new(), running: 0, last_sent: Instant::now() };
-        Self(Arc::new(Inner { batch, state: Mutex::new(state) }))
+        Self(Arc::new(Inner { batch, statements, state: Mutex::new(state) }))
     }
 
     /// Asks, alone or together with others. `None` where whoever was to answer is gone: a panic, or a runtime that stops.
     pub(super) async fn ask(&self, question: B::Question) -> Option<B::Answer> {
         let queued = {
             let mut state = self.state();
-            if state.running < B::STATEMENTS || state.last_sent.elapsed() > B::PATIENCE {
+            if state.running < self.0.statements || state.last_sent.elapsed() > B::PATIENCE {
                 state.running += 1;
                 state.last_sent = Instant::now();
                 Err(question)
@@ -161,7 +167,6 @@ mod tests {
     impl Batch for Echo {
         type Question = u32;
         type Answer = (u32, usize);
-        const STATEMENTS: usize = 1;
         const MAX_BATCH: usize = 3;
         const PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -190,7 +195,7 @@ mod tests {
     #[tokio::test]
     async fn what_waits_travels_together_and_never_with_what_it_may_not_join() {
         let gate = Arc::new(Semaphore::new(0));
-        let queue = BatchQueue::new(Echo(Arc::clone(&gate)));
+        let queue = BatchQueue::with_statements(Echo(Arc::clone(&gate)), 1);
         let asked = queued(&queue, &[1, 2, 3, 2, 4, 5]).await;
         gate.add_permits(9);
         let mut answers = Vec::new();
@@ -204,7 +209,7 @@ mod tests {
     #[tokio::test]
     async fn a_caller_that_goes_away_takes_nobody_with_it() {
         let gate = Arc::new(Semaphore::new(0));
-        let queue = BatchQueue::new(Echo(Arc::clone(&gate)));
+        let queue = BatchQueue::with_statements(Echo(Arc::clone(&gate)), 1);
         let mut asked = queued(&queue, &[1, 2]).await;
         asked.remove(0).abort();
         tokio::task::yield_now().await;

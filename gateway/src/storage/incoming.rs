@@ -27,6 +27,7 @@ pub(super) struct Incoming {
     declared: Option<u64>,
     max_length: u64,
     received: u64,
+    has_ended: bool,
 }
 
 impl Incoming {
@@ -37,7 +38,7 @@ impl Incoming {
         max_length: u64,
         idle_timeout: Duration,
     ) -> Self {
-        Self { body, idle_timeout, hashing, declared, max_length, received: 0 }
+        Self { body, idle_timeout, hashing, declared, max_length, received: 0, has_ended: false }
     }
 
     /// Bytes so far.
@@ -47,12 +48,27 @@ impl Incoming {
 
     /// The next bytes; `None` at the end of a body that is as long as it said.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>> {
-        let next = tokio::time::timeout(self.idle_timeout, self.body.next()).await;
-        let piece = match next.map_err(|_| ErrorKind::BodyTimeout)? {
+        match self.next_within(self.idle_timeout).await? {
+            Arrival::Bytes(piece) => Ok(Some(piece)),
+            Arrival::End => Ok(None),
+            Arrival::Late => Err(ErrorKind::BodyTimeout.into()),
+        }
+    }
+
+    /// What arrives within a time.
+    pub(super) async fn next_within(&mut self, patience: Duration) -> Result<Arrival> {
+        if self.has_ended {
+            return Ok(Arrival::End);
+        }
+        let Ok(next) = tokio::time::timeout(patience, self.body.next()).await else { return Ok(Arrival::Late) };
+        let piece = match next {
             None if self.declared.is_some_and(|declared| declared != self.received) => {
                 return Err(ErrorKind::IncompleteBody.into());
             }
-            None => return Ok(None),
+            None => {
+                self.has_ended = true;
+                return Ok(Arrival::End);
+            }
             Some(Err(source)) => return Err(StorageError::new(ErrorKind::Body, source)),
             Some(Ok(piece)) => piece,
         };
@@ -64,30 +80,23 @@ impl Incoming {
             return Err(ErrorKind::EntityTooLarge.into());
         }
         self.hashing.push(piece.clone()).await?;
-        Ok(Some(piece))
+        Ok(Arrival::Bytes(piece))
     }
 
-    /// Receives until the end, or until more than `limit` bytes are there. The flag tells that more may follow.
-    pub(super) async fn receive(&mut self, limit: u64) -> Result<(Vec<Bytes>, bool)> {
-        let mut pieces = Vec::new();
-        let mut joined = BytesMut::new();
+    /// Receives until the end, or until more than `limit` bytes are there: then more may follow, and it returns true.
+    pub(super) async fn receive(&mut self, pieces: &mut Pieces, limit: u64) -> Result<bool> {
         while let Some(piece) = self.next().await? {
-            if piece.len() >= PIECE_BYTES {
-                push_some(&mut pieces, joined.split().freeze());
-                pieces.push(piece);
-            } else {
-                joined.extend_from_slice(&piece);
-                if joined.len() >= PIECE_BYTES {
-                    pieces.push(joined.split().freeze());
-                }
-            }
+            pieces.push(piece);
             if self.received > limit {
-                push_some(&mut pieces, joined.freeze());
-                return Ok((pieces, true));
+                return Ok(true);
             }
         }
-        push_some(&mut pieces, joined.freeze());
-        Ok((pieces, false))
+        Ok(false)
+    }
+
+    /// The body has been received to its end: it may be hashed while the caller does something else.
+    pub(super) fn seal(&mut self) -> Result<()> {
+        self.hashing.seal()
     }
 
     /// The digests of a body received to its end.
@@ -96,8 +105,51 @@ impl Incoming {
     }
 }
 
-fn push_some(pieces: &mut Vec<Bytes>, piece: Bytes) {
-    if !piece.is_empty() {
-        pieces.push(piece);
+/// What came of waiting for a body.
+pub(super) enum Arrival {
+    /// Bytes.
+    Bytes(Bytes),
+    /// Its end.
+    End,
+    /// Nothing in time.
+    Late,
+}
+
+/// What has been received of a body.
+#[derive(Default)]
+pub(super) struct Pieces {
+    whole: Vec<Bytes>,
+    joined: BytesMut,
+}
+
+impl Pieces {
+    pub(super) fn push(&mut self, piece: Bytes) {
+        if piece.len() >= PIECE_BYTES {
+            self.close();
+            self.whole.push(piece);
+        } else {
+            self.joined.extend_from_slice(&piece);
+            if self.joined.len() >= PIECE_BYTES {
+                self.close();
+            }
+        }
+    }
+
+    /// Those that will not grow any more.
+    pub(super) fn whole(&self) -> &[Bytes] {
+        &self.whole
+    }
+
+    /// All of them.
+    pub(super) fn close(&mut self) -> &[Bytes] {
+        if !self.joined.is_empty() {
+            self.whole.push(self.joined.split().freeze());
+        }
+        &self.whole
+    }
+
+    pub(super) fn into_all(mut self) -> Vec<Bytes> {
+        self.close();
+        self.whole
     }
 }

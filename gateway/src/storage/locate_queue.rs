@@ -31,7 +31,6 @@ impl Batch for Locates {
     type Question = Wanted;
     type Answer = Result<Found>;
 
-    const STATEMENTS: usize = 4;
     const MAX_BATCH: usize = 32;
     const PATIENCE: Duration = Duration::from_millis(2);
 

@@ -27,6 +27,7 @@ mod batch_queue;
 mod budget;
 mod content;
 mod copying;
+mod early_write;
 pub mod error;
 mod incoming;
 mod index;
@@ -69,6 +70,7 @@ use crate::db::Db;
 use budget::Budget;
 use content::flights::Flights;
 use content::hashing::Hashers;
+use early_write::EarlyWrites;
 use locate_queue::LocateQueue;
 use put_queue::PutQueue;
 use types::{Attributes, Bucket, BucketName, Checksum, ObjectKey, Page, WriteConditions};
@@ -108,6 +110,7 @@ pub struct Storage {
     locates: LocateQueue,
     puts: PutQueue,
     hashers: Hashers,
+    early_writes: EarlyWrites,
     uploads: Budget,
     /// A share of the uploads' memory that only short bodies may take: large ones of slow clients cannot lock them out.
     short_uploads: Budget,
@@ -154,6 +157,7 @@ impl Storage {
         let downloads = Budget::new(options.download_memory, options.memory_wait);
         let (locates, puts) = (LocateQueue::new(db.clone()), PutQueue::new(db.clone()));
         let (cache, flights, hashers) = (BlockCache::off(), Flights::default(), Hashers::new());
+        let early_writes = EarlyWrites::new();
         Self {
             db,
             options: Arc::new(options),
@@ -161,6 +165,7 @@ impl Storage {
             locates,
             puts,
             hashers,
+            early_writes,
             uploads,
             short_uploads,
             downloads,

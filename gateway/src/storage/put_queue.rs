@@ -55,7 +55,6 @@ impl Batch for Puts {
     type Question = SmallPut;
     type Answer = Result<OffsetDateTime, DbError>;
 
-    const STATEMENTS: usize = 2;
     const MAX_BATCH: usize = 32;
     const PATIENCE: Duration = Duration::from_millis(10);
 

@@ -14,13 +14,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use time::OffsetDateTime;
+use tokio::time::Instant;
 use tokio_postgres::types::Oid;
 
 use super::budget::Permit;
 use super::content::digest::{self, Digester, Digests};
 use super::content::hashing::{Hashing, MAX_PENDING_BYTES};
+use super::early_write::{self, FIRST_BYTES};
 use super::error::{ErrorKind, Result, StorageError};
-use super::incoming::{BodyStream, Incoming};
+use super::incoming::{BodyStream, Incoming, Pieces};
 use super::index::contents::LargeContent;
 use super::index::locate::{Found, Wanted};
 use super::index::objects::ExistingContent;
@@ -118,9 +120,21 @@ impl Storage {
         let short = options.length.is_some_and(|length| length <= inline_max);
         let budget = if short { &self.short_uploads } else { &self.uploads };
         let permit = budget.take(options.length.unwrap_or(buffer_max).min(buffer_max)).await?;
-        let (received, live) = futures::join!(incoming.receive(buffer_max), self.live(short, options));
-        let (pieces, more) = received?;
-        if more {
+        let (mut pieces, begun) = (Pieces::default(), Instant::now());
+        let first = FIRST_BYTES.min(buffer_max);
+        let (more, live) = futures::join!(incoming.receive(&mut pieces, first), self.live(short, options));
+        let (mut more, mut early) = (more?, None);
+        if let Some(length) = options.length.filter(|length| more && *length > early_write::LEAST_BYTES)
+            && live.as_ref().is_none_or(|live| live.size != length)
+            && let Some(place) = self.early_writes.admit(begun.elapsed())
+        {
+            early = self.write_early(&mut incoming, &mut pieces, place).await?;
+        }
+        if more && early.is_none() {
+            more = incoming.receive(&mut pieces, buffer_max).await?;
+        }
+        let pieces = pieces.into_all();
+        if more && early.is_none() {
             let place = self.stream(&mut incoming, pieces).await?;
             return Ok((place, incoming.received(), incoming.finish().await?));
         }
@@ -131,7 +145,12 @@ impl Storage {
             let may_be_same = same_size.is_some_and(|live| live.etag == hex::encode(digests.md5));
             return Ok((Place::Memory { pieces, may_be_same, _permit: Some(permit) }, size, digests));
         }
-        let (written, digests) = futures::join!(self.write_pieces(&pieces, size), incoming.finish());
+        incoming.seal()?;
+        let written = match early {
+            Some(writer) => writer.finish().await,
+            None => self.write_pieces(&pieces, size).await,
+        };
+        let digests = incoming.finish().await?;
         let place = match written {
             Ok((tx, loid)) => Place::Transaction { tx: Box::new(tx), loid },
             Err(e) if matches!(e.kind(), ErrorKind::Unavailable | ErrorKind::Busy) => {
@@ -140,7 +159,7 @@ impl Storage {
             }
             Err(e) => return Err(e),
         };
-        Ok((place, size, digests?))
+        Ok((place, size, digests))
     }
 
     /// The object that a body may be equal to; `None` where there is none, or nobody needs to know.

@@ -1,9 +1,10 @@
 //! Digests beside the path of the bytes, not on it.
 //!
 //! MD5 alone takes longer per byte than the network (about 1.6 ms per MiB), so a body is hashed in jobs on the blocking
-//! threads while the next pieces arrive or are written. The jobs of one body follow each other. Those of different bodies
-//! queue for few threads, and a thread that becomes free takes as many as its lanes hold: together they take about as long
-//! as one. A thread is taken only when there are bytes to hash, so slow bodies hold none. Short bodies are hashed in place.
+//! threads while the next pieces arrive or are written. Several bodies hashed together take about as long as one
+//! ([`super::md5_lanes`]), so jobs wait for company: a thread begins once half of the bodies under way have a job that
+//! waits, or as soon as somebody cannot go on without the digest. A lone body is hashed at once. A job that waits
+//! grows by what its body brings meanwhile. Short bodies are hashed in place.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ use crate::storage::error::{ErrorKind, Result, StorageError};
 
 /// Bytes that are worth a job: what hashes in less is not worth the switch to another thread.
 const JOB_BYTES: usize = 256 << 10;
-/// Bytes that wait for their job at most; whoever brings more waits too.
+/// Bytes of a body that are not hashed yet, at most; whoever brings more waits.
 pub(in crate::storage) const MAX_PENDING_BYTES: usize = 1 << 20;
 
 /// The threads that hash, and what waits for them. Cheap to clone.
@@ -34,12 +35,25 @@ struct Inner {
 struct Queue {
     waiting: VecDeque<Job>,
     threads: usize,
+    /// Bodies long enough for jobs, from their first job to their last.
+    bodies: usize,
+    /// Somebody waits for a job that waits.
+    demanded: bool,
+    last_job: u64,
 }
 
 struct Job {
+    id: u64,
     digester: Box<Digester>,
     pieces: Vec<Bytes>,
     done: oneshot::Sender<Box<Digester>>,
+}
+
+impl Queue {
+    /// Whether enough has come together, or somebody cannot wait.
+    fn is_due(&self) -> bool {
+        !self.waiting.is_empty() && (self.demanded || self.waiting.len() >= self.bodies.div_ceil(2).min(LANES))
+    }
 }
 
 impl Hashers {
@@ -49,16 +63,36 @@ impl Hashers {
         Self(Arc::new(Inner { queue: Mutex::default(), max_threads: (processors / 2).max(1) }))
     }
 
-    fn start(&self, digester: Box<Digester>, pieces: Vec<Bytes>) -> oneshot::Receiver<Box<Digester>> {
-        let (done, receiver) = oneshot::channel();
+    fn start(&self, digester: Box<Digester>, pieces: Vec<Bytes>) -> Waiting {
+        let (done, answer) = oneshot::channel();
         let mut queue = self.queue();
-        queue.waiting.push_back(Job { digester, pieces, done });
-        if queue.threads < self.0.max_threads {
+        queue.last_job += 1;
+        let id = queue.last_job;
+        queue.waiting.push_back(Job { id, digester, pieces, done });
+        self.begin_if_due(&mut queue);
+        Waiting { id, answer }
+    }
+
+    /// Adds to a job that has not begun; false where it has.
+    fn extend(&self, id: u64, pieces: &mut Vec<Bytes>) -> bool {
+        let mut queue = self.queue();
+        let Some(job) = queue.waiting.iter_mut().find(|job| job.id == id) else { return false };
+        job.pieces.append(pieces);
+        true
+    }
+
+    fn demand(&self) {
+        let mut queue = self.queue();
+        queue.demanded = true;
+        self.begin_if_due(&mut queue);
+    }
+
+    fn begin_if_due(&self, queue: &mut Queue) {
+        if queue.is_due() && queue.threads < self.0.max_threads {
             queue.threads += 1;
             let thread = Thread { hashers: self.clone(), given_back: false };
             spawn_blocking(move || thread.work());
         }
-        receiver
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -84,10 +118,11 @@ impl Thread {
         }
     }
 
-    /// What waits, as much as there are lanes; the place is given back where nothing does.
+    /// What waits, as much as there are lanes; the place is given back where nothing is due.
     fn next_jobs(&mut self) -> Option<Vec<Job>> {
         let mut queue = self.hashers.queue();
-        if queue.waiting.is_empty() {
+        if !queue.is_due() {
+            queue.demanded = false;
             queue.threads -= 1;
             self.given_back = true;
             return None;
@@ -114,19 +149,34 @@ pub(in crate::storage) struct Hashing {
     worker: Worker,
     pending: Vec<Bytes>,
     pending_bytes: usize,
+    /// Bytes in the job that was started last.
+    job_bytes: usize,
+    is_counted: bool,
 }
 
 enum Worker {
     Idle(Box<Digester>),
-    Busy(oneshot::Receiver<Box<Digester>>),
+    Busy(Waiting),
     /// A job did not come back; its error has been told.
     Gone,
 }
 
+/// A job that is to come back.
+struct Waiting {
+    id: u64,
+    answer: oneshot::Receiver<Box<Digester>>,
+}
+
 impl Hashing {
     pub(in crate::storage) fn new(hashers: &Hashers, digester: Digester) -> Self {
-        let worker = Worker::Idle(Box::new(digester));
-        Self { hashers: hashers.clone(), worker, pending: Vec::new(), pending_bytes: 0 }
+        Self {
+            hashers: hashers.clone(),
+            worker: Worker::Idle(Box::new(digester)),
+            pending: Vec::new(),
+            pending_bytes: 0,
+            job_bytes: 0,
+            is_counted: false,
+        }
     }
 
     /// Takes the next bytes; waits where hashing is far behind.
@@ -136,21 +186,25 @@ impl Hashing {
     pub(in crate::storage) async fn push(&mut self, piece: Bytes) -> Result<()> {
         self.pending_bytes += piece.len();
         self.pending.push(piece);
-        if self.pending_bytes < JOB_BYTES {
-            return Ok(());
+        if self.pending_bytes >= JOB_BYTES {
+            self.hand_over()?;
         }
-        if let Worker::Busy(job) = &mut self.worker
-            && self.pending_bytes < MAX_PENDING_BYTES
-        {
-            match job.try_recv() {
-                Ok(digester) => self.worker = Worker::Idle(digester),
-                Err(TryRecvError::Empty) => return Ok(()),
-                Err(TryRecvError::Closed) => {}
+        while self.pending_bytes + self.job_bytes > MAX_PENDING_BYTES {
+            let digester = self.idle().await?;
+            self.worker = Worker::Idle(digester);
+            if self.pending_bytes >= JOB_BYTES {
+                self.hand_over()?;
             }
         }
-        let digester = self.idle().await?;
-        self.start(digester);
         Ok(())
+    }
+
+    /// No more bytes will come: what there is may be hashed while the caller does something else.
+    ///
+    /// # Errors
+    /// As [`Hashing::push`].
+    pub(in crate::storage) fn seal(&mut self) -> Result<()> {
+        if self.pending_bytes + self.job_bytes >= JOB_BYTES { self.hand_over() } else { Ok(()) }
     }
 
     /// The digests of all bytes taken.
@@ -160,26 +214,78 @@ impl Hashing {
     pub(in crate::storage) async fn finish(mut self) -> Result<Digests> {
         let mut digester = self.idle().await?;
         if self.pending_bytes >= JOB_BYTES {
-            self.start(digester);
+            self.worker = Worker::Idle(digester);
+            self.hand_over()?;
             digester = self.idle().await?;
         }
         self.pending.iter().for_each(|piece| digester.update(piece));
         Ok(digester.finish())
     }
 
-    async fn idle(&mut self) -> Result<Box<Digester>> {
-        let lost = || StorageError::new(ErrorKind::Internal, "a body could not be hashed");
+    /// Makes what is pending a job, or part of the one that waits. Where that is being hashed, it stays.
+    fn hand_over(&mut self) -> Result<()> {
+        if let Worker::Busy(job) = &mut self.worker {
+            if self.hashers.extend(job.id, &mut self.pending) {
+                self.job_bytes += std::mem::take(&mut self.pending_bytes);
+                return Ok(());
+            }
+            match job.answer.try_recv() {
+                Ok(digester) => self.worker = Worker::Idle(digester),
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Closed) => return Err(lost()),
+            }
+        }
+        if !self.is_counted {
+            self.is_counted = true;
+            self.hashers.queue().bodies += 1;
+        }
         match std::mem::replace(&mut self.worker, Worker::Gone) {
-            Worker::Idle(digester) => Ok(digester),
-            Worker::Busy(job) => job.await.map_err(|_| lost()),
-            Worker::Gone => Err(lost()),
+            Worker::Idle(digester) => {
+                self.job_bytes = std::mem::take(&mut self.pending_bytes);
+                self.worker = Worker::Busy(self.hashers.start(digester, std::mem::take(&mut self.pending)));
+                Ok(())
+            }
+            Worker::Busy(_) | Worker::Gone => Err(lost()),
         }
     }
 
-    fn start(&mut self, digester: Box<Digester>) {
-        self.pending_bytes = 0;
-        self.worker = Worker::Busy(self.hashers.start(digester, std::mem::take(&mut self.pending)));
+    /// Waits for the job under way.
+    async fn idle(&mut self) -> Result<Box<Digester>> {
+        match std::mem::replace(&mut self.worker, Worker::Gone) {
+            Worker::Idle(digester) => Ok(digester),
+            Worker::Busy(mut job) => {
+                let digester = match job.answer.try_recv() {
+                    Ok(digester) => digester,
+                    Err(TryRecvError::Empty) => {
+                        self.hashers.demand();
+                        job.answer.await.map_err(|_| lost())?
+                    }
+                    Err(TryRecvError::Closed) => return Err(lost()),
+                };
+                self.job_bytes = 0;
+                Ok(digester)
+            }
+            Worker::Gone => Err(lost()),
+        }
     }
+}
+
+impl Drop for Hashing {
+    fn drop(&mut self) {
+        if self.is_counted {
+            let mut queue = self.hashers.queue();
+            queue.bodies -= 1;
+            if let Worker::Busy(job) = &self.worker {
+                queue.waiting.retain(|waiting| waiting.id != job.id);
+            }
+            // Half of fewer may be there already.
+            self.hashers.begin_if_due(&mut queue);
+        }
+    }
+}
+
+fn lost() -> StorageError {
+    StorageError::new(ErrorKind::Internal, "a body could not be hashed")
 }
 
 #[cfg(test)]
@@ -209,6 +315,7 @@ mod tests {
             whole.update(&body(seed));
             assert_eq!(digests.expect("no panic"), whole.finish(), "body {seed}");
         }
-        assert_eq!(hashers.queue().threads, 0, "threads are given back");
+        let queue = hashers.queue();
+        assert_eq!((queue.bodies, queue.waiting.len()), (0, 0), "nothing is left behind");
     }
 }
