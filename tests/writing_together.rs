@@ -4,7 +4,7 @@ use futures::future::join_all;
 
 use crate::harness::inspect::{assert_consistent, until_reclaimed};
 use crate::harness::proxy::Proxy;
-use crate::harness::{BUCKET, Database, Gateway, RawRequest, Stage, bytes, client, path};
+use crate::harness::{BUCKET, Database, Gateway, RawRequest, Stage, bytes, client, eventually, path};
 
 /// As many as there can be in a batch, and more than the statements that are sent alone.
 const WRITERS: u64 = 48;
@@ -137,6 +137,13 @@ async fn a_key_locked_by_somebody_else_delays_its_writer_alone() {
     lock.execute("SELECT 1 FROM lobgate.object WHERE key = 'locked' FOR UPDATE", &[]).await.expect("locked");
     let waiting = stage.request("PUT", &path("locked")).body("after");
     let waiting = tokio::spawn(async move { waiting.send().await.status });
+    let blocked = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND wait_event_type = 'Lock'",
+        stage.database.name
+    );
+    eventually("the writer waits for the lock", || async { stage.database.count(&blocked).await == 1 }).await;
+    // One that nobody follows, then several at once.
+    stage.put("lone", b"x").await;
     for round in 0..5_u64 {
         let others: Vec<_> =
             (0..8_u64).map(|n| stage.request("PUT", &path(&format!("k{n}"))).body(bytes(round, 50))).collect();

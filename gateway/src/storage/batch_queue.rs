@@ -90,8 +90,30 @@ impl<B: Batch> BatchQueue<B> {
                 let _turn = Turn(self.clone());
                 self.0.batch.ask(&[question]).await.pop()
             }
-            Ok(answer) => answer.await.ok(),
+            Ok(mut answer) => {
+                let mut patience = B::PATIENCE;
+                loop {
+                    match tokio::time::timeout(patience, &mut answer).await {
+                        Ok(answer) => return answer.ok(),
+                        Err(_) => self.hurry(),
+                    }
+                    patience *= 2;
+                }
+            }
         }
+    }
+
+    /// Sends what waits where nothing was sent for too long: what is under way may be stuck.
+    fn hurry(&self) {
+        {
+            let mut state = self.state();
+            if state.waiting.is_empty() || state.last_sent.elapsed() < B::PATIENCE {
+                return;
+            }
+            state.running += 1;
+            state.last_sent = Instant::now();
+        }
+        tokio::spawn(self.clone().work(Turn(self.clone())));
     }
 
     /// Sends what waits, until nothing does.
@@ -204,6 +226,34 @@ mod tests {
         }
         // 1 alone, then 2, 3, 4 without the second 2, then that one and 5
         assert_eq!(answers, [(1, 1), (2, 3), (3, 3), (2, 2), (4, 3), (5, 2)]);
+    }
+
+    /// As [`Echo`], but a 1 is never answered.
+    struct Stuck;
+
+    impl Batch for Stuck {
+        type Question = u32;
+        type Answer = u32;
+        const MAX_BATCH: usize = 3;
+        const PATIENCE: Duration = Duration::from_millis(10);
+
+        async fn ask(&self, batch: &[u32]) -> Vec<u32> {
+            if batch.contains(&1) {
+                std::future::pending::<()>().await;
+            }
+            batch.to_vec()
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_statement_that_is_stuck() {
+        let queue = BatchQueue::with_statements(Stuck, 1);
+        let stuck = queue.clone();
+        let stuck = tokio::spawn(async move { stuck.ask(1).await });
+        tokio::task::yield_now().await;
+        assert_eq!(futures::join!(queue.ask(2), queue.ask(3)), (Some(2), Some(3)));
+        assert!(!stuck.is_finished());
+        stuck.abort();
     }
 
     #[tokio::test]

@@ -132,10 +132,12 @@ pub(super) fn explain(report: &mut Report, args: &Args, lab: &Lab<'_>) {
         format_size(lab.config.storage.write_chunk)
     ));
     report.method(format!(
-        "list-page, list-delimiter: one connection, {} keys below {} prefixes; bare, for both, pages of 1000 rows: {}.",
+        "list-page, list-delimiter: one connection, {} keys below {} prefixes; bare, for both, pages of 1000 rows: {}. \
+         Bare loose scan, the same common prefixes: {}.",
         args.rows,
         list::PREFIXES,
-        one_line(list::SCAN)
+        one_line(list::SCAN),
+        one_line(list::LOOSE_SCAN)
     ));
     report.method(
         "delete-*, copy-large, complete: the same request on large contents (lobgate) and on small ones, one at a time; \

@@ -53,7 +53,7 @@ impl Md5 {
     }
 
     fn in_tail(&self) -> usize {
-        (self.length % BLOCK as u64) as usize
+        usize::try_from(self.length % BLOCK as u64).unwrap_or(0)
     }
 
     /// Takes bytes until a begun block is full; a new one is begun only with less than a block. Returns the rest.
