@@ -7,7 +7,7 @@
 use md5::{Digest as _, Md5};
 use time::OffsetDateTime;
 
-use super::content::digest::{self, Digester};
+use super::content::digest::{CrcJoiner, Digester};
 use super::error::{ErrorKind, Result, StorageError};
 use super::index::contents::{self, CompositePart};
 use super::index::objects::{self, ExistingContent};
@@ -299,11 +299,8 @@ fn object_checksum(algorithm: ChecksumAlgorithm, kind: ChecksumType, parts: &[St
         }
         ChecksumType::FullObject => {
             let (first, rest) = values.split_first()?;
-            let mut whole = first.0.to_vec();
-            for (value, size) in rest {
-                whole = digest::combine(algorithm, &whole, value, *size)?;
-            }
-            whole
+            let mut joiner = CrcJoiner::new(algorithm)?;
+            rest.iter().fold(first.0.to_vec(), |whole, (value, size)| joiner.join(&whole, value, *size))
         }
     };
     Some(Checksum { algorithm, kind, value })
