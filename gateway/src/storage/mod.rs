@@ -51,6 +51,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use time::OffsetDateTime;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 pub use content::block_cache::BlockCache;
@@ -98,6 +99,8 @@ pub struct StorageOptions {
     pub body_idle_timeout: Duration,
 }
 
+/// Windows that are fetched at once, at least; otherwise twice as many as there are processors.
+const LEAST_FETCHES: usize = 4;
 /// Part of the memory for uploads that is kept for bodies short enough to be stored inline: one in so many.
 const SHORT_UPLOADS_SHARE: u64 = 8;
 
@@ -117,6 +120,9 @@ pub struct Storage {
     downloads: Budget,
     cache: BlockCache,
     flights: Flights,
+    /// Turns to fetch a window. Few backends keep a server busy whose every answer is a MiB; more of them only push each
+    /// other out of the processor's caches.
+    fetches: Arc<Semaphore>,
 }
 
 /// An object to publish.
@@ -158,6 +164,8 @@ impl Storage {
         let (locates, puts) = (LocateQueue::new(db.clone()), PutQueue::new(db.clone()));
         let (cache, flights, hashers) = (BlockCache::off(), Flights::default(), Hashers::new());
         let early_writes = EarlyWrites::new();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let fetches = Arc::new(Semaphore::new((2 * processors).max(LEAST_FETCHES)));
         Self {
             db,
             options: Arc::new(options),
@@ -171,6 +179,7 @@ impl Storage {
             downloads,
             cache,
             flights,
+            fetches,
         }
     }
 

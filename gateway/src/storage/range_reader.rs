@@ -321,8 +321,9 @@ impl Reader {
         range: &Range<u64>,
     ) -> impl Future<Output = Result<content::Window>> + Send + use<> {
         let (db, guard, content) = (self.storage.db.clone(), self.guard.clone(), window.content);
-        let range = range.clone();
+        let (fetches, range) = (Arc::clone(&self.storage.fetches), range.clone());
         async move {
+            let _turn = fetches.acquire_owned().await;
             let received = content::read_window(&db, content, range).await;
             drop(guard);
             received
