@@ -156,6 +156,65 @@ async fn a_key_locked_by_somebody_else_delays_its_writer_alone() {
 }
 
 #[tokio::test]
+async fn a_locked_key_does_not_keep_the_answers_of_those_it_travels_with() {
+    let held = Held::start().await;
+    assert_eq!(held.request("PUT", "locked").body("before").send().await.status, 200);
+    let mut owner = held.database.superuser().await;
+    let lock = owner.transaction().await.expect("begun");
+    lock.execute("SELECT 1 FROM lobgate.object WHERE key = 'locked' FOR UPDATE", &[]).await.expect("locked");
+    held.proxy.stall(false, true);
+    let request = |key: String| {
+        let request = held.request("PUT", &key).body("after");
+        tokio::spawn(async move { request.send().await.status })
+    };
+    // One that occupies the queue, then the batch.
+    let first = request("first".to_owned());
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    let locked = request("locked".to_owned());
+    let others: Vec<_> = (0..WRITERS).map(|n| request(format!("k{n}"))).collect();
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    held.proxy.restore();
+    for other in others {
+        assert_eq!(other.await.expect("no panic"), 200);
+    }
+    assert_eq!(first.await.expect("no panic"), 200);
+    assert!(!locked.is_finished());
+    lock.commit().await.expect("released");
+    assert_eq!(locked.await.expect("no panic"), 200);
+    assert_eq!(held.get("locked").await, b"after");
+}
+
+#[tokio::test]
+async fn batches_that_share_keys_do_not_deadlock_whatever_each_finds() {
+    let database = Database::create().await;
+    let gateway = Gateway::start(&database.url(), &[]).await;
+    client::sdk(&gateway.endpoint).create_bucket().bucket(BUCKET).send().await.expect("a bucket");
+    // What the gateway sends: two calls that bring the same bytes for one key, and others for the other, crosswise.
+    let call = |same: &str| {
+        format!(
+            "SELECT count(*) FROM lobgate.put_objects('{BUCKET}', '{{a,b}}', '{{o,o}}', \
+             ARRAY[gen_random_uuid(), gen_random_uuid()], \
+             ARRAY[CASE '{same}' WHEN 'a' THEN '\\x00' ELSE sha256(random()::text::bytea) END, \
+                   CASE '{same}' WHEN 'b' THEN '\\x00' ELSE sha256(random()::text::bytea) END]::bytea[], \
+             ARRAY[md5('a')::bytea, md5('a')::bytea]::bytea[], '{{NULL,NULL}}', \
+             ARRAY[CASE '{same}' WHEN 'a' THEN 'same' ELSE 'new' END, CASE '{same}' WHEN 'b' THEN 'same' ELSE 'new' END], \
+             '{{NULL,NULL}}', '{{NULL,NULL}}', '{{NULL,NULL}}', '{{NULL,NULL}}')"
+        )
+        .replace("md5('a')::bytea", "decode(md5('a'), 'hex')")
+    };
+    let mut sessions = Vec::new();
+    for same in ["a", "b", "a", "b"] {
+        let (client, call) = (database.superuser().await, call(same));
+        sessions.push(async move {
+            for _ in 0..100 {
+                client.query(&call, &[]).await.expect("neither a deadlock nor a lock timeout");
+            }
+        });
+    }
+    join_all(sessions).await;
+}
+
+#[tokio::test]
 async fn writers_whose_common_answer_is_lost_each_learn_what_happened() {
     // Statements prepared once: what is lost is the answer to that. Or sent whole each time: lost is the answer to COMMIT.
     for pooler in ["none", "transaction"] {

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use tokio::sync::oneshot;
 
 /// Questions of one kind, and how they are asked.
@@ -30,9 +31,17 @@ pub(super) trait Batch: Send + Sync + 'static {
         true
     }
 
-    /// Asks; there are as many answers, in the order of the questions.
-    fn ask(&self, batch: &[Self::Question]) -> impl Future<Output = Vec<Self::Answer>> + Send;
+    /// Asks one.
+    fn ask(&self, question: &Self::Question) -> impl Future<Output = Self::Answer> + Send;
+
+    /// Asks several by one statement; there are as many answers, in the order of the questions. `None` where each has to
+    /// be asked by itself.
+    fn ask_all(&self, batch: &[Self::Question]) -> impl Future<Output = Option<Vec<Self::Answer>>> + Send;
 }
+
+/// Questions of a batch that could not be asked together which are asked at once: one that takes long shall not keep the
+/// others, and they shall not take all connections.
+const APART_AT_ONCE: usize = 4;
 
 /// The queue. Cheap to clone.
 pub(super) struct BatchQueue<B: Batch>(Arc<Inner<B>>);
@@ -88,7 +97,7 @@ impl<B: Batch> BatchQueue<B> {
         match queued {
             Err(question) => {
                 let _turn = Turn(self.clone());
-                self.0.batch.ask(&[question]).await.pop()
+                Some(self.0.batch.ask(&question).await)
             }
             Ok(mut answer) => {
                 let mut patience = B::PATIENCE;
@@ -119,17 +128,33 @@ impl<B: Batch> BatchQueue<B> {
     /// Sends what waits, until nothing does.
     async fn work(self, turn: Turn<B>) {
         loop {
-            let (questions, replies) = self.next_batch();
-            if questions.is_empty() {
-                break;
-            }
-            let answers = self.0.batch.ask(&questions).await;
-            for (reply, answer) in replies.into_iter().zip(answers) {
+            let (mut questions, mut replies) = self.next_batch();
+            if let [_] = questions.as_slice()
+                && let (Some(question), Some(reply)) = (questions.pop(), replies.pop())
+            {
                 // Whoever asked may have gone.
-                let _ = reply.send(answer);
+                let _ = reply.send(self.0.batch.ask(&question).await);
+            } else if questions.is_empty() {
+                break;
+            } else if let Some(answers) = self.0.batch.ask_all(&questions).await {
+                for (reply, answer) in replies.into_iter().zip(answers) {
+                    let _ = reply.send(answer);
+                }
+            } else {
+                // Beside the queue, which goes on.
+                tokio::spawn(self.clone().ask_apart(questions, replies));
             }
         }
         drop(turn);
+    }
+
+    async fn ask_apart(self, questions: Vec<B::Question>, replies: Vec<oneshot::Sender<B::Answer>>) {
+        let asked = futures::stream::iter(questions.into_iter().zip(replies));
+        asked
+            .for_each_concurrent(APART_AT_ONCE, async |(question, reply)| {
+                let _ = reply.send(self.0.batch.ask(&question).await);
+            })
+            .await;
     }
 
     /// The first that waits and those behind it that may travel with it.
@@ -196,11 +221,18 @@ mod tests {
             !batch.contains(next)
         }
 
-        async fn ask(&self, batch: &[u32]) -> Vec<(u32, usize)> {
+        async fn ask(&self, question: &u32) -> (u32, usize) {
             if let Ok(permit) = self.0.acquire().await {
                 permit.forget();
             }
-            batch.iter().map(|n| (*n, batch.len())).collect()
+            (*question, 1)
+        }
+
+        async fn ask_all(&self, batch: &[u32]) -> Option<Vec<(u32, usize)>> {
+            if let Ok(permit) = self.0.acquire().await {
+                permit.forget();
+            }
+            Some(batch.iter().map(|n| (*n, batch.len())).collect())
         }
     }
 
@@ -228,32 +260,35 @@ mod tests {
         assert_eq!(answers, [(1, 1), (2, 3), (3, 3), (2, 2), (4, 3), (5, 2)]);
     }
 
-    /// As [`Echo`], but a 1 is never answered.
+    /// A 1 is never answered, and cannot be asked together with others.
     struct Stuck;
 
     impl Batch for Stuck {
         type Question = u32;
         type Answer = u32;
-        const MAX_BATCH: usize = 3;
+        const MAX_BATCH: usize = 8;
         const PATIENCE: Duration = Duration::from_millis(10);
 
-        async fn ask(&self, batch: &[u32]) -> Vec<u32> {
-            if batch.contains(&1) {
-                std::future::pending::<()>().await;
-            }
-            batch.to_vec()
+        async fn ask(&self, question: &u32) -> u32 {
+            if *question == 1 { std::future::pending().await } else { *question }
+        }
+
+        async fn ask_all(&self, batch: &[u32]) -> Option<Vec<u32>> {
+            (!batch.contains(&1)).then(|| batch.to_vec())
         }
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_a_statement_that_is_stuck() {
+    async fn nobody_waits_for_one_that_is_stuck_neither_alone_nor_in_a_batch() {
         let queue = BatchQueue::with_statements(Stuck, 1);
-        let stuck = queue.clone();
-        let stuck = tokio::spawn(async move { stuck.ask(1).await });
-        tokio::task::yield_now().await;
-        assert_eq!(futures::join!(queue.ask(2), queue.ask(3)), (Some(2), Some(3)));
-        assert!(!stuck.is_finished());
-        stuck.abort();
+        for _ in 0..2 {
+            let others = futures::future::join_all([2, 3, 4, 5, 6, 7].map(|n| queue.ask(n)));
+            tokio::select! {
+                biased;
+                _ = async { futures::join!(queue.ask(1), queue.ask(1)) } => unreachable!("a 1 is never answered"),
+                answers = others => assert_eq!(answers, [2, 3, 4, 5, 6, 7].map(Some)),
+            }
+        }
     }
 
     #[tokio::test]

@@ -27,6 +27,8 @@ pub(super) const FIRST_BYTES: u64 = 256 << 10;
 const FAST: Duration = Duration::from_millis(25);
 /// How long one body may be waited for while its transaction is open, altogether.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long the transaction may take to begin, while nothing is received: a busy pool is nothing to wait for.
+const BEGIN_PATIENCE: Duration = Duration::from_millis(100);
 
 /// How many bodies may be written early at once.
 #[derive(Clone)]
@@ -56,7 +58,8 @@ impl Storage {
         _place: OwnedSemaphorePermit,
     ) -> Result<Option<LargeObjectWriter>> {
         let chunk = usize::try_from(self.options.write_chunk).unwrap_or(usize::MAX);
-        let Ok(mut writer) = LargeObjectWriter::begin(self, Lane::Short, chunk).await else { return Ok(None) };
+        let begun = tokio::time::timeout(BEGIN_PATIENCE, LargeObjectWriter::begin(self, Lane::Short, chunk)).await;
+        let Ok(Ok(mut writer)) = begun else { return Ok(None) };
         let mut patience = PATIENCE;
         let mut written = 0;
         loop {

@@ -34,13 +34,18 @@ impl Batch for Locates {
     const MAX_BATCH: usize = 32;
     const PATIENCE: Duration = Duration::from_millis(2);
 
-    async fn ask(&self, batch: &[Wanted]) -> Vec<Result<Found>> {
-        match locate::locate(&self.0, batch).await.map_err(StorageError::from) {
+    async fn ask(&self, wanted: &Wanted) -> Result<Found> {
+        let found = locate::locate(&self.0, std::slice::from_ref(wanted)).await?.pop();
+        found.ok_or_else(|| ErrorKind::Internal.into())
+    }
+
+    async fn ask_all(&self, batch: &[Wanted]) -> Option<Vec<Result<Found>>> {
+        Some(match locate::locate(&self.0, batch).await.map_err(StorageError::from) {
             Ok(found) => found.into_iter().map(Ok).collect(),
             Err(error) => {
                 let (kind, text) = (error.kind(), error.to_string());
                 batch.iter().map(|_| Err(StorageError::new(kind, text.clone()))).collect()
             }
-        }
+        })
     }
 }

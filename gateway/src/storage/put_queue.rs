@@ -65,25 +65,20 @@ impl Batch for Puts {
                 && batch.iter().all(|put| put.object.bucket == next.object.bucket && put.object.key != next.object.key))
     }
 
-    async fn ask(&self, batch: &[SmallPut]) -> Vec<Self::Answer> {
-        if let [put] = batch {
-            return vec![self.alone(put).await];
-        }
-        match puts::put_many(&self.0, batch).await {
-            Ok(times) => times.into_iter().map(Ok).collect(),
-            Err(error) if error.kind() == DbErrorKind::Rejected && !is_bucket_gone(&error) => {
-                tracing::debug!(%error, puts = batch.len(), "a batch of small objects was rejected, storing them one by one");
-                futures::future::join_all(batch.iter().map(|put| self.alone(put))).await
-            }
-            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
-        }
-    }
-}
-
-impl Puts {
-    async fn alone(&self, put: &SmallPut) -> Result<OffsetDateTime, DbError> {
+    async fn ask(&self, put: &SmallPut) -> Self::Answer {
         let bytes = Bytestring { content: put.content, pieces: &put.pieces, large: false, digests: &put.digests };
         puts::put(&self.0, &bytes, &put.object, &put.etag).await
+    }
+
+    async fn ask_all(&self, batch: &[SmallPut]) -> Option<Vec<Self::Answer>> {
+        match puts::put_many(&self.0, batch).await {
+            Ok(times) => Some(times.into_iter().map(Ok).collect()),
+            Err(error) if error.kind() == DbErrorKind::Rejected && !is_bucket_gone(&error) => {
+                tracing::debug!(%error, puts = batch.len(), "a batch of small objects was rejected, storing them one by one");
+                None
+            }
+            Err(error) => Some(batch.iter().map(|_| Err(error.clone())).collect()),
+        }
     }
 }
 

@@ -69,7 +69,7 @@ impl Hashers {
         queue.last_job += 1;
         let id = queue.last_job;
         queue.waiting.push_back(Job { id, digester, pieces, done });
-        self.begin_if_due(&mut queue);
+        self.begin_if_due(queue);
         Waiting { id, answer }
     }
 
@@ -84,12 +84,14 @@ impl Hashers {
     fn demand(&self) {
         let mut queue = self.queue();
         queue.demanded = true;
-        self.begin_if_due(&mut queue);
+        self.begin_if_due(queue);
     }
 
-    fn begin_if_due(&self, queue: &mut Queue) {
+    fn begin_if_due(&self, mut queue: MutexGuard<'_, Queue>) {
         if queue.is_due() && queue.threads < self.0.max_threads {
             queue.threads += 1;
+            // A thread that cannot begin gives its place back, under the lock.
+            drop(queue);
             let thread = Thread { hashers: self.clone(), given_back: false };
             spawn_blocking(move || thread.work());
         }
@@ -279,7 +281,7 @@ impl Drop for Hashing {
                 queue.waiting.retain(|waiting| waiting.id != job.id);
             }
             // Half of fewer may be there already.
-            self.hashers.begin_if_due(&mut queue);
+            self.hashers.begin_if_due(queue);
         }
     }
 }
