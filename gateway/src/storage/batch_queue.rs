@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use tokio::sync::oneshot;
 
+use super::processors;
+
 /// Questions of one kind, and how they are asked.
 pub(super) trait Batch: Send + Sync + 'static {
     /// What somebody asks.
@@ -71,8 +73,7 @@ struct Turn<B: Batch>(BatchQueue<B>);
 impl<B: Batch> BatchQueue<B> {
     /// Half as many statements at once as there are processors: what waits a little longer travels in better company.
     pub(super) fn new(batch: B) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::with_statements(batch, (processors / 2).max(1))
+        Self::with_statements(batch, (processors() / 2).max(1))
     }
 
     fn with_statements(batch: B, statements: usize) -> Self {

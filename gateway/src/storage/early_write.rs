@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::Storage;
 use super::error::Result;
 use super::incoming::{Arrival, Incoming, Pieces};
 use super::large_object_writer::LargeObjectWriter;
+use super::{Storage, processors};
 use crate::db::Lane;
 
 /// Shorter bodies are not worth it: their transaction would be made of more statements and more waiting than one that
@@ -38,8 +38,7 @@ impl EarlyWrites {
     /// Half as many as there are processors. Beyond that the database has enough to do, and one statement per body
     /// costs it less than several.
     pub(super) fn new() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self(Arc::new(Semaphore::new((processors / 2).max(1))))
+        Self(Arc::new(Semaphore::new((processors() / 2).max(1))))
     }
 
     /// A place for a body of which the first bytes came in this time, if it was fast and one is free.

@@ -164,8 +164,7 @@ impl Storage {
         let (locates, puts) = (LocateQueue::new(db.clone()), PutQueue::new(db.clone()));
         let (cache, flights, hashers) = (BlockCache::off(), Flights::default(), Hashers::new());
         let early_writes = EarlyWrites::new();
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let fetches = Arc::new(Semaphore::new((2 * processors).max(LEAST_FETCHES)));
+        let fetches = Arc::new(Semaphore::new((2 * processors()).max(LEAST_FETCHES)));
         Self {
             db,
             options: Arc::new(options),
@@ -231,4 +230,10 @@ impl Storage {
 /// A new content id: time-ordered, so that the index grows at one end.
 fn new_id() -> Uuid {
     Uuid::now_v7()
+}
+
+/// Processors of this machine: what the engine does at once of what costs processor time, here or at the server, is
+/// measured by them.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -2,8 +2,9 @@
 //!
 //! Staging and publishing are two steps so that the caller can compare digests, lengths and trailers in between, with
 //! nothing visible yet. A body up to `buffer_max` is received whole before the database is asked for anything: a slow
-//! client holds memory (bounded by the upload budget), but no connection and no transaction. Beyond `inline_max` it is
-//! then written to a large object of an open transaction while the rest of it is still being hashed, unless the key may
+//! client holds memory (bounded by the upload budget), but no connection and no transaction, save for the moment that
+//! [`super::early_write`] gives a fast one. Beyond `inline_max` it is then written to a large object of an open
+//! transaction while the rest of it is still being hashed, unless the key may
 //! have the same bytes already. A body longer than `buffer_max` is written as it arrives, on a connection of the writers'
 //! pool. Whatever fails before COMMIT rolls all of it back.
 //!

@@ -16,6 +16,7 @@ use tokio::task::spawn_blocking;
 use super::digest::{Digester, Digests};
 use super::md5_lanes::LANES;
 use crate::storage::error::{ErrorKind, Result, StorageError};
+use crate::storage::processors;
 
 /// Bytes that are worth a job: what hashes in less is not worth the switch to another thread.
 const JOB_BYTES: usize = 256 << 10;
@@ -59,8 +60,7 @@ impl Queue {
 impl Hashers {
     /// Half as many threads as there are processors: the database needs them too, and lanes count for more.
     pub(in crate::storage) fn new() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self(Arc::new(Inner { queue: Mutex::default(), max_threads: (processors / 2).max(1) }))
+        Self(Arc::new(Inner { queue: Mutex::default(), max_threads: (processors() / 2).max(1) }))
     }
 
     fn start(&self, digester: Box<Digester>, pieces: Vec<Bytes>) -> Waiting {
