@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -17,11 +18,16 @@ use super::{DEADLINE, undertaker};
 pub(crate) const ACCESS_KEY: &str = "LOBGATETESTROOT";
 pub(crate) const SECRET_KEY: &str = "lobgate+test/root/secret";
 
+/// How long after the end of a process its streams may still be read.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// A running `lobgate serve`; dropping the value kills it.
 pub(crate) struct Gateway {
     process: Child,
     reaped: bool,
     log: Arc<Mutex<Vec<String>>>,
+    /// What fills `log`, one thread for each stream.
+    collectors: [JoinHandle<()>; 2],
     /// `http://127.0.0.1:PORT` of the S3 API.
     pub(crate) endpoint: String,
     /// The same of the admin address.
@@ -70,9 +76,11 @@ impl Gateway {
         let mut process = command.spawn().expect("start lobgate serve");
         undertaker::kill_at_end(process.id());
         let log = Arc::new(Mutex::new(Vec::new()));
-        collect(process.stdout.take().expect("a piped stdout"), &log);
-        collect(process.stderr.take().expect("a piped stderr"), &log);
-        Self { process, reaped: false, log, endpoint: String::new(), admin: String::new() }
+        let collectors = [
+            collect(process.stdout.take().expect("a piped stdout"), &log),
+            collect(process.stderr.take().expect("a piped stderr"), &log),
+        ];
+        Self { process, reaped: false, log, collectors, endpoint: String::new(), admin: String::new() }
     }
 
     /// Waits until the gateway has printed its addresses.
@@ -141,6 +149,16 @@ impl Gateway {
             let _ = self.process.wait();
             undertaker::forget(self.process.id());
             self.reaped = true;
+            self.last_words();
+        }
+    }
+
+    /// Waits until all that the process wrote is in the log: its end can be seen before its last line is read.
+    /// A child that outlives it (PostgreSQL of a killed gateway) may hold the streams open, hence the limit.
+    fn last_words(&self) {
+        let started = Instant::now();
+        while !self.collectors.iter().all(JoinHandle::is_finished) && started.elapsed() < LAST_WORDS {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -188,12 +206,12 @@ pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-fn collect(stream: impl Read + Send + 'static, log: &Arc<Mutex<Vec<String>>>) {
+fn collect(stream: impl Read + Send + 'static, log: &Arc<Mutex<Vec<String>>>) -> JoinHandle<()> {
     let log = Arc::clone(log);
     std::thread::spawn(move || {
         for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
             log.lock().expect("the log").push(line);
         }
-    });
+    })
 }
