@@ -70,14 +70,14 @@ impl Storage {
             }
             written = pieces.whole().len();
             let asked = Instant::now();
-            match incoming.next_within(patience).await? {
-                Arrival::Bytes(piece) => pieces.push(piece),
+            match incoming.receive_next(pieces, patience).await? {
+                Arrival::Bytes => {}
                 Arrival::End => break,
                 Arrival::Late => return Ok(None),
             }
             patience = patience.saturating_sub(asked.elapsed());
         }
-        for piece in &pieces.close()[written..] {
+        for piece in &pieces.whole()[written..] {
             if let Err(error) = writer.push(piece.clone()).await {
                 tracing::debug!(%error, "a body could not be written to its end");
                 return Ok(None);

@@ -46,28 +46,60 @@ impl Incoming {
         self.received
     }
 
-    /// The next bytes; `None` at the end of a body that is as long as it said.
+    /// The next bytes, of which nothing is kept here; `None` at the end of a body that is as long as it said.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>> {
-        match self.next_within(self.idle_timeout).await? {
-            Arrival::Bytes(piece) => Ok(Some(piece)),
-            Arrival::End => Ok(None),
-            Arrival::Late => Err(ErrorKind::BodyTimeout.into()),
+        match tokio::time::timeout(self.idle_timeout, self.arrival()).await {
+            Ok(Ok(Some(piece))) => {
+                self.hashing.push(piece.clone())?;
+                self.hashing.catch_up().await?;
+                Ok(Some(piece))
+            }
+            Ok(end) => end,
+            Err(_) => Err(ErrorKind::BodyTimeout.into()),
         }
     }
 
-    /// What arrives within a time.
-    pub(super) async fn next_within(&mut self, patience: Duration) -> Result<Arrival> {
-        if self.has_ended {
+    /// Adds to the pieces what arrives within a time.
+    pub(super) async fn receive_next(&mut self, pieces: &mut Pieces, patience: Duration) -> Result<Arrival> {
+        let Ok(arrival) = tokio::time::timeout(patience, self.arrival()).await else { return Ok(Arrival::Late) };
+        let Some(piece) = arrival? else {
+            pieces.close();
+            self.hash(pieces)?;
             return Ok(Arrival::End);
+        };
+        pieces.push(piece);
+        self.hash(pieces)?;
+        Ok(Arrival::Bytes)
+    }
+
+    /// What has been received into `pieces`, so that the rest may be taken with [`Incoming::next`].
+    pub(super) fn take(&mut self, mut pieces: Pieces) -> Result<Vec<Bytes>> {
+        pieces.close();
+        self.hash(&mut pieces)?;
+        Ok(pieces.whole)
+    }
+
+    /// Hashes the pieces that are whole. They are kept, however long that takes.
+    fn hash(&mut self, pieces: &mut Pieces) -> Result<()> {
+        for piece in &pieces.whole[pieces.hashed..] {
+            self.hashing.push(piece.clone())?;
         }
-        let Ok(next) = tokio::time::timeout(patience, self.body.next()).await else { return Ok(Arrival::Late) };
-        let piece = match next {
+        pieces.hashed = pieces.whole.len();
+        Ok(())
+    }
+
+    /// The next bytes; `None` at the end.
+    async fn arrival(&mut self) -> Result<Option<Bytes>> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        let piece = match self.body.next().await {
             None if self.declared.is_some_and(|declared| declared != self.received) => {
                 return Err(ErrorKind::IncompleteBody.into());
             }
             None => {
                 self.has_ended = true;
-                return Ok(Arrival::End);
+                return Ok(None);
             }
             Some(Err(source)) => return Err(StorageError::new(ErrorKind::Body, source)),
             Some(Ok(piece)) => piece,
@@ -79,24 +111,29 @@ impl Incoming {
         if self.received > self.max_length {
             return Err(ErrorKind::EntityTooLarge.into());
         }
-        self.hashing.push(piece.clone()).await?;
-        Ok(Arrival::Bytes(piece))
+        Ok(Some(piece))
     }
 
     /// Receives until the end, or until more than `limit` bytes are there: then more may follow, and it returns true.
     pub(super) async fn receive(&mut self, pieces: &mut Pieces, limit: u64) -> Result<bool> {
-        while let Some(piece) = self.next().await? {
-            pieces.push(piece);
-            if self.received > limit {
-                return Ok(true);
+        loop {
+            match self.receive_next(pieces, self.idle_timeout).await? {
+                Arrival::Bytes if self.received > limit => return Ok(true),
+                Arrival::Bytes => {}
+                Arrival::End => return Ok(false),
+                Arrival::Late => return Err(ErrorKind::BodyTimeout.into()),
             }
         }
-        Ok(false)
     }
 
     /// The body has been received to its end: it may be hashed while the caller does something else.
     pub(super) fn seal(&mut self) -> Result<()> {
         self.hashing.seal()
+    }
+
+    /// What to call when the digests will be needed soon.
+    pub(super) fn hurry(&self) -> impl FnOnce() + Send + use<> {
+        self.hashing.hurry()
     }
 
     /// The digests of a body received to its end.
@@ -108,7 +145,7 @@ impl Incoming {
 /// What came of waiting for a body.
 pub(super) enum Arrival {
     /// Bytes.
-    Bytes(Bytes),
+    Bytes,
     /// Its end.
     End,
     /// Nothing in time.
@@ -120,6 +157,8 @@ pub(super) enum Arrival {
 pub(super) struct Pieces {
     whole: Vec<Bytes>,
     joined: BytesMut,
+    /// How many of the whole ones have been given away to be hashed.
+    hashed: usize,
 }
 
 impl Pieces {
@@ -146,10 +185,5 @@ impl Pieces {
             self.whole.push(self.joined.split().freeze());
         }
         &self.whole
-    }
-
-    pub(super) fn into_all(mut self) -> Vec<Bytes> {
-        self.close();
-        self.whole
     }
 }

@@ -34,9 +34,10 @@ use super::types::{BucketName, ChecksumAlgorithm, ObjectInfo, ObjectKey, PartInf
 use super::{PublishObject, PublishPart, Published, Storage, StorageOptions, content, new_id};
 use crate::db::{DbError, Lane, Tx};
 
-/// Longest byte string that is stored by one statement (`lo_from_bytea`): beyond it chunked writes are faster, and the
-/// server's memory per session stays small.
-const ONE_STATEMENT_MAX: u64 = 8 << 20;
+/// Longest byte string that is stored by one statement (`lo_from_bytea`): beyond it chunked writes cost less memory, here
+/// and at the server, and fresh memory is not free.
+const ONE_STATEMENT_MAX: u64 = 1 << 20;
+
 /// What to expect of a body, and what to compute while it arrives; MD5 and the length always are.
 #[derive(Clone, Debug, Default)]
 pub struct StageOptions {
@@ -101,7 +102,8 @@ impl Storage {
         if options.length.is_some_and(|length| length > options.max_length) {
             return Err(ErrorKind::EntityTooLarge.into());
         }
-        let hashing = Hashing::new(&self.hashers, Digester::new(&options.checksums));
+        let is_large = options.length.is_none_or(|length| length > ONE_STATEMENT_MAX);
+        let hashing = Hashing::new(&self.hashers, Digester::new(&options.checksums), is_large);
         let idle_timeout = self.options.body_idle_timeout;
         let mut incoming = Incoming::new(body, hashing, options.length, options.max_length, idle_timeout);
         let (place, size, mut digests) = if options.length.is_some_and(|length| length > self.options.buffer_max) {
@@ -134,7 +136,7 @@ impl Storage {
         if more && early.is_none() {
             more = incoming.receive(&mut pieces, buffer_max).await?;
         }
-        let pieces = pieces.into_all();
+        let pieces = incoming.take(pieces)?;
         if more && early.is_none() {
             let place = self.stream(&mut incoming, pieces).await?;
             return Ok((place, incoming.received(), incoming.finish().await?));
@@ -147,9 +149,13 @@ impl Storage {
             return Ok((Place::Memory { pieces, may_be_same, _permit: Some(permit) }, size, digests));
         }
         incoming.seal()?;
+        let hurry = incoming.hurry();
         let written = match early {
-            Some(writer) => writer.finish().await,
-            None => self.write_pieces(&pieces, size).await,
+            Some(writer) => {
+                hurry();
+                writer.finish().await
+            }
+            None => self.write_pieces(&pieces, size, hurry).await,
         };
         let digests = incoming.finish().await?;
         let place = match written {
@@ -221,7 +227,7 @@ impl Storage {
                 if size <= ONE_STATEMENT_MAX {
                     return self.store_settled(&pieces, size, &digests, Target::Object { object, etag }).await;
                 }
-                let (tx, loid) = self.write_pieces(&pieces, size).await?;
+                let (tx, loid) = self.write_pieces(&pieces, size, || ()).await?;
                 self.publish_large(tx, LargeContent { content: new_id(), loid, size, digests }, object, etag).await
             }
             Place::Transaction { tx, loid } => {
@@ -236,7 +242,7 @@ impl Storage {
             Place::Memory { pieces, _permit, .. } if size <= ONE_STATEMENT_MAX => {
                 return self.store_settled(&pieces, size, &digests, Target::Part(part)).await;
             }
-            Place::Memory { pieces, _permit, .. } => self.write_pieces(&pieces, size).await?,
+            Place::Memory { pieces, _permit, .. } => self.write_pieces(&pieces, size, || ()).await?,
             Place::Transaction { tx, loid } => (*tx, loid),
         };
         let guard = self.reads.begin().await?;
@@ -285,8 +291,8 @@ impl Storage {
         }
     }
 
-    /// Writes bytes at hand to a large object of a new transaction.
-    async fn write_pieces(&self, pieces: &[Bytes], size: u64) -> Result<(Tx, Oid)> {
+    /// Writes bytes at hand to a large object of a new transaction. `nearly` is called when all of many are on their way.
+    async fn write_pieces(&self, pieces: &[Bytes], size: u64, nearly: impl FnOnce()) -> Result<(Tx, Oid)> {
         if size <= ONE_STATEMENT_MAX {
             let tx = self.db.begin("write_large_object", Lane::Short).await?;
             let loid = content::create_from(&tx, pieces).await?;
@@ -297,6 +303,7 @@ impl Storage {
         for piece in pieces {
             writer.push(piece.clone()).await?;
         }
+        nearly();
         writer.finish().await
     }
 

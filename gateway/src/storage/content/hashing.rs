@@ -3,8 +3,9 @@
 //! MD5 alone takes longer per byte than the network (about 1.6 ms per MiB), so a body is hashed in jobs on the blocking
 //! threads while the next pieces arrive or are written. Several bodies hashed together take about as long as one
 //! ([`super::md5_lanes`]), so jobs wait for company: a thread begins once half of the bodies under way have a job that
-//! waits, or as soon as somebody cannot go on without the digest. A lone body is hashed at once. A job that waits
-//! grows by what its body brings meanwhile. Short bodies are hashed in place.
+//! waits, or as soon as somebody cannot go on without the digest. A lone body is hashed at once. With so many large bodies
+//! under way that no processor idles, nothing is gained by being early: their jobs wait until the lanes are full or one
+//! of them is nearly written. A job that waits grows by what its body brings meanwhile. Short bodies are hashed in place.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ use crate::storage::processors;
 
 /// Bytes that are worth a job: what hashes in less is not worth the switch to another thread.
 const JOB_BYTES: usize = 256 << 10;
-/// Bytes of a body that are not hashed yet, at most; whoever brings more waits.
+/// Bytes of a streamed body that are not hashed yet, at most; whoever brings more waits.
 pub(in crate::storage) const MAX_PENDING_BYTES: usize = 1 << 20;
 
 /// The threads that hash, and what waits for them. Cheap to clone.
@@ -30,6 +31,8 @@ pub(in crate::storage) struct Hashers(Arc<Inner>);
 struct Inner {
     queue: Mutex<Queue>,
     max_threads: usize,
+    /// So many bodies under way leave no processor idle.
+    busy: usize,
 }
 
 #[derive(Default)]
@@ -47,28 +50,32 @@ struct Job {
     id: u64,
     digester: Box<Digester>,
     pieces: Vec<Bytes>,
+    is_large: bool,
     done: oneshot::Sender<Box<Digester>>,
 }
 
 impl Queue {
     /// Whether enough has come together, or somebody cannot wait.
-    fn is_due(&self) -> bool {
-        !self.waiting.is_empty() && (self.demanded || self.waiting.len() >= self.bodies.div_ceil(2).min(LANES))
+    fn is_due(&self, busy: usize) -> bool {
+        let patient = self.bodies >= busy && self.waiting.iter().all(|job| job.is_large);
+        let enough = if patient { LANES } else { self.bodies.div_ceil(2).min(LANES) };
+        !self.waiting.is_empty() && (self.demanded || self.waiting.len() >= enough)
     }
 }
 
 impl Hashers {
     /// Half as many threads as there are processors: the database needs them too, and lanes count for more.
     pub(in crate::storage) fn new() -> Self {
-        Self(Arc::new(Inner { queue: Mutex::default(), max_threads: (processors() / 2).max(1) }))
+        let (max_threads, busy) = ((processors() / 2).max(1), processors().max(2));
+        Self(Arc::new(Inner { queue: Mutex::default(), max_threads, busy }))
     }
 
-    fn start(&self, digester: Box<Digester>, pieces: Vec<Bytes>) -> Waiting {
+    fn start(&self, digester: Box<Digester>, pieces: Vec<Bytes>, is_large: bool) -> Waiting {
         let (done, answer) = oneshot::channel();
         let mut queue = self.queue();
         queue.last_job += 1;
         let id = queue.last_job;
-        queue.waiting.push_back(Job { id, digester, pieces, done });
+        queue.waiting.push_back(Job { id, digester, pieces, is_large, done });
         self.begin_if_due(queue);
         Waiting { id, answer }
     }
@@ -81,14 +88,19 @@ impl Hashers {
         true
     }
 
-    fn demand(&self) {
+    /// Somebody waits for this job: it is the next one, and takes along what is there.
+    fn demand(&self, id: u64) {
         let mut queue = self.queue();
+        let Some(at) = queue.waiting.iter().position(|job| job.id == id) else { return };
+        if let Some(job) = queue.waiting.remove(at) {
+            queue.waiting.push_front(job);
+        }
         queue.demanded = true;
         self.begin_if_due(queue);
     }
 
     fn begin_if_due(&self, mut queue: MutexGuard<'_, Queue>) {
-        if queue.is_due() && queue.threads < self.0.max_threads {
+        if queue.is_due(self.0.busy) && queue.threads < self.0.max_threads {
             queue.threads += 1;
             // A thread that cannot begin gives its place back, under the lock.
             drop(queue);
@@ -123,7 +135,7 @@ impl Thread {
     /// What waits, as much as there are lanes; the place is given back where nothing is due.
     fn next_jobs(&mut self) -> Option<Vec<Job>> {
         let mut queue = self.hashers.queue();
-        if !queue.is_due() {
+        if !queue.is_due(self.hashers.0.busy) {
             queue.demanded = false;
             queue.threads -= 1;
             self.given_back = true;
@@ -154,6 +166,7 @@ pub(in crate::storage) struct Hashing {
     /// Bytes in the job that was started last.
     job_bytes: usize,
     is_counted: bool,
+    is_large: bool,
 }
 
 enum Worker {
@@ -170,7 +183,8 @@ struct Waiting {
 }
 
 impl Hashing {
-    pub(in crate::storage) fn new(hashers: &Hashers, digester: Digester) -> Self {
+    /// A large body takes long to be written: there is time to wait for company, until [`Hashing::hurry`].
+    pub(in crate::storage) fn new(hashers: &Hashers, digester: Digester, is_large: bool) -> Self {
         Self {
             hashers: hashers.clone(),
             worker: Worker::Idle(Box::new(digester)),
@@ -178,19 +192,25 @@ impl Hashing {
             pending_bytes: 0,
             job_bytes: 0,
             is_counted: false,
+            is_large,
         }
     }
 
-    /// Takes the next bytes; waits where hashing is far behind.
+    /// Takes the next bytes.
     ///
     /// # Errors
     /// [`ErrorKind::Internal`] where a job did not come back.
-    pub(in crate::storage) async fn push(&mut self, piece: Bytes) -> Result<()> {
+    pub(in crate::storage) fn push(&mut self, piece: Bytes) -> Result<()> {
         self.pending_bytes += piece.len();
         self.pending.push(piece);
-        if self.pending_bytes >= JOB_BYTES {
-            self.hand_over()?;
-        }
+        if self.pending_bytes >= JOB_BYTES { self.hand_over() } else { Ok(()) }
+    }
+
+    /// Waits where hashing is far behind, for a body of which nobody else keeps the bytes.
+    ///
+    /// # Errors
+    /// As [`Hashing::push`].
+    pub(in crate::storage) async fn catch_up(&mut self) -> Result<()> {
         while self.pending_bytes + self.job_bytes > MAX_PENDING_BYTES {
             let digester = self.idle().await?;
             self.worker = Worker::Idle(digester);
@@ -207,6 +227,12 @@ impl Hashing {
     /// As [`Hashing::push`].
     pub(in crate::storage) fn seal(&mut self) -> Result<()> {
         if self.pending_bytes + self.job_bytes >= JOB_BYTES { self.hand_over() } else { Ok(()) }
+    }
+
+    /// What to call when the digests will be needed soon: waiting for company ends then.
+    pub(in crate::storage) fn hurry(&self) -> impl FnOnce() + Send + use<> {
+        let (hashers, job) = (self.hashers.clone(), if let Worker::Busy(job) = &self.worker { Some(job.id) } else { None });
+        move || job.into_iter().for_each(|id| hashers.demand(id))
     }
 
     /// The digests of all bytes taken.
@@ -244,7 +270,7 @@ impl Hashing {
         match std::mem::replace(&mut self.worker, Worker::Gone) {
             Worker::Idle(digester) => {
                 self.job_bytes = std::mem::take(&mut self.pending_bytes);
-                self.worker = Worker::Busy(self.hashers.start(digester, std::mem::take(&mut self.pending)));
+                self.worker = Worker::Busy(self.hashers.start(digester, std::mem::take(&mut self.pending), self.is_large));
                 Ok(())
             }
             Worker::Busy(_) | Worker::Gone => Err(lost()),
@@ -259,7 +285,7 @@ impl Hashing {
                 let digester = match job.answer.try_recv() {
                     Ok(digester) => digester,
                     Err(TryRecvError::Empty) => {
-                        self.hashers.demand();
+                        self.hashers.demand(job.id);
                         job.answer.await.map_err(|_| lost())?
                     }
                     Err(TryRecvError::Closed) => return Err(lost()),
@@ -304,10 +330,13 @@ mod tests {
         let hashed = (0..20_u32).map(|seed| {
             let (bytes, hashers) = (body(seed), hashers.clone());
             tokio::spawn(async move {
-                let mut hashing = Hashing::new(&hashers, Digester::new(&ChecksumAlgorithm::ALL));
+                let mut hashing = Hashing::new(&hashers, Digester::new(&ChecksumAlgorithm::ALL), seed % 3 > 0);
                 let piece = [1000, 64 << 10, 300 << 10, 5 << 20][seed as usize % 4];
                 for piece in bytes.chunks(piece) {
-                    hashing.push(Bytes::copy_from_slice(piece)).await.expect("taken");
+                    hashing.push(Bytes::copy_from_slice(piece)).expect("taken");
+                    if seed % 2 == 0 {
+                        hashing.catch_up().await.expect("not far behind");
+                    }
                 }
                 hashing.finish().await.expect("hashed")
             })
