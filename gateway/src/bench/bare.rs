@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Statement};
 
 use super::noise::Body;
 
-/// Longest body stored by one statement, as the gateway does (`storage/staged_writer.rs`).
+/// Longest body stored by one statement. (The gateway, which has many bodies in memory, stops at 1 MiB.)
 const ONE_STATEMENT_MAX: u64 = 8 << 20;
 /// Chunks under way at once, as the gateway does (`storage/large_object_writer.rs`).
 pub(super) const WRITES_IN_FLIGHT: usize = 3;

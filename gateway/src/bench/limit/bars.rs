@@ -284,7 +284,7 @@ fn plot(against: &str, lines: &[Line]) -> Option<Plot> {
         return None;
     }
     Some(Plot {
-        id: against.to_owned(),
+        id: against.replace(' ', "-"),
         title: format!("lobgate against {against}"),
         meaning: "Rates have to reach their bars; times and memory have to stay below theirs.".into(),
         shape: Shape::Bars { categories },

@@ -231,7 +231,8 @@ impl Hashing {
 
     /// What to call when the digests will be needed soon: waiting for company ends then.
     pub(in crate::storage) fn hurry(&self) -> impl FnOnce() + Send + use<> {
-        let (hashers, job) = (self.hashers.clone(), if let Worker::Busy(job) = &self.worker { Some(job.id) } else { None });
+        let (hashers, job) =
+            (self.hashers.clone(), if let Worker::Busy(job) = &self.worker { Some(job.id) } else { None });
         move || job.into_iter().for_each(|id| hashers.demand(id))
     }
 
@@ -270,7 +271,8 @@ impl Hashing {
         match std::mem::replace(&mut self.worker, Worker::Gone) {
             Worker::Idle(digester) => {
                 self.job_bytes = std::mem::take(&mut self.pending_bytes);
-                self.worker = Worker::Busy(self.hashers.start(digester, std::mem::take(&mut self.pending), self.is_large));
+                self.worker =
+                    Worker::Busy(self.hashers.start(digester, std::mem::take(&mut self.pending), self.is_large));
                 Ok(())
             }
             Worker::Busy(_) | Worker::Gone => Err(lost()),
