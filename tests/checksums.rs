@@ -4,7 +4,7 @@ use sha1::Digest as _;
 
 use crate::harness::chunked::{Chunked, Defect};
 use crate::harness::inspect::{assert_consistent, assert_empty};
-use crate::harness::{RawRequest, Stage, base64, bytes, path};
+use crate::harness::{BUCKET, RawRequest, Stage, base64, bytes, path};
 
 /// The algorithms as header suffixes.
 pub(crate) const ALGORITHMS: [&str; 5] = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"];
@@ -184,4 +184,34 @@ async fn object_attributes_and_listings_tell_the_checksum() {
     assert_eq!(attributes.xml("ObjectSize"), None, "only what was asked for");
     let listed = stage.request("GET", "/bucket?list-type=2").send().await;
     assert_eq!(listed.xml("ChecksumAlgorithm").as_deref(), Some("SHA256"));
+}
+
+#[tokio::test]
+async fn a_document_that_is_not_what_was_declared_deletes_nothing() {
+    let stage = Stage::start().await;
+    let document = b"<Delete><Object><Key>k</Key></Object></Delete>";
+    let delete = || stage.request("POST", &format!("/{BUCKET}?delete")).body(document);
+    let md5 = |bytes: &[u8]| base64(md5::Md5::digest(bytes));
+    stage.put("k", b"old").await;
+    let refused = delete().header("content-md5", &md5(b"other")).send().await;
+    assert_eq!(refused.refusal(), (400, "BadDigest".to_owned()), "Content-MD5");
+    let refused = delete().header("content-md5", "AAAA").send().await;
+    assert_eq!(refused.refusal(), (400, "InvalidDigest".to_owned()), "a malformed Content-MD5");
+    for algorithm in ALGORITHMS {
+        let refused = delete().header(&header(algorithm), &checksum(algorithm, b"other")).send().await;
+        assert_eq!(refused.refusal(), (400, "BadDigest".to_owned()), "{algorithm}");
+        let refused = delete().header(&header(algorithm), "!").send().await;
+        assert_eq!(refused.refusal(), (400, "InvalidRequest".to_owned()), "{algorithm}, malformed");
+    }
+    assert_eq!(stage.get("k").await, b"old", "it is still there");
+    for algorithm in ALGORITHMS {
+        stage.put("k", b"old").await;
+        let deleted = delete().header(&header(algorithm), &checksum(algorithm, document)).send().await;
+        assert_eq!(deleted.status, 200, "{algorithm}: {}", deleted.text());
+        assert_eq!(stage.request("GET", &path("k")).send().await.status, 404, "{algorithm}");
+    }
+    stage.put("k", b"old").await;
+    let deleted = delete().header("content-md5", &md5(document)).send().await;
+    assert_eq!(deleted.status, 200, "{}", deleted.text());
+    assert_eq!(stage.request("GET", &path("k")).send().await.status, 404);
 }

@@ -57,7 +57,7 @@ pub(super) async fn stage(storage: &Storage, upload: Upload<'_>) -> S3Result<Sta
         tracing::error!("a staged body was not read to its end");
         return Err(internal());
     }
-    upload.declared.verify(&staged, upload.trailers)?;
+    upload.declared.verify(staged.digests(), upload.trailers)?;
     Ok(staged)
 }
 

@@ -10,6 +10,7 @@ use http::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders, s3_error};
 
 use crate::storage::Staged;
+use crate::storage::digest::{Digester, Digests};
 use crate::storage::types::{Checksum, ChecksumAlgorithm, ChecksumType};
 
 use super::error::{custom, not_implemented};
@@ -80,8 +81,8 @@ impl Declared {
 
     /// Compares what was received with everything declared. The body must have been read to its end: trailers come
     /// after it.
-    pub(super) fn verify(&self, staged: &Staged, trailers: Option<&TrailingHeaders>) -> S3Result<()> {
-        if self.content_md5.as_ref().is_some_and(|md5| *md5 != staged.md5()) {
+    pub(super) fn verify(&self, received: &Digests, trailers: Option<&TrailingHeaders>) -> S3Result<()> {
+        if self.content_md5.as_ref().is_some_and(|md5| *md5 != received.md5) {
             return Err(s3_error!(BadDigest, "The Content-MD5 you specified did not match what we received."));
         }
         let Some((algorithm, declared_where)) = &self.checksum else { return Ok(()) };
@@ -93,13 +94,56 @@ impl Declared {
                 &from_trailer
             }
         };
-        if staged.checksum(*algorithm) == Some(declared.as_slice()) { Ok(()) } else { Err(mismatch(*algorithm)) }
+        if received.checksum(*algorithm) == Some(declared.as_slice()) { Ok(()) } else { Err(mismatch(*algorithm)) }
+    }
+}
+
+/// What a request says of the XML document that it carries, and the digests of what has arrived of it.
+pub(crate) struct DeclaredDocument {
+    declared: Declared,
+    received: Digester,
+}
+
+impl DeclaredDocument {
+    /// `None` where nothing is declared. The `x-amz-checksum-*` headers of other operations than DeleteObjects are about
+    /// something else than their document; one that comes in signed chunks is verified chunk by chunk.
+    ///
+    /// # Errors
+    /// InvalidDigest or InvalidRequest: a value is none of its kind.
+    pub(crate) fn of(headers: &HeaderMap, is_delete_objects: bool) -> S3Result<Option<Self>> {
+        let payload = headers.get("x-amz-content-sha256").map(http::HeaderValue::as_bytes);
+        if payload.is_some_and(|value| value.starts_with(b"STREAMING-")) {
+            return Ok(None);
+        }
+        let declared = if is_delete_objects {
+            Declared::from_headers(headers)?
+        } else {
+            Declared { content_md5: content_md5(headers)?, checksum: None }
+        };
+        if declared == Declared::default() {
+            return Ok(None);
+        }
+        let received = Digester::new(declared.algorithm().as_slice());
+        Ok(Some(Self { declared, received }))
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.received.update(bytes);
+    }
+
+    /// Compares, at the end of the document.
+    ///
+    /// # Errors
+    /// BadDigest.
+    pub(crate) fn verify(self) -> S3Result<()> {
+        self.declared.verify(&self.received.finish(), None)
     }
 }
 
 /// The checksum of a staged body, over all its bytes.
 pub(super) fn full_object(staged: &Staged, algorithm: ChecksumAlgorithm) -> Option<Checksum> {
-    let value = staged.checksum(algorithm)?.to_vec();
+    let value = staged.digests().checksum(algorithm)?.to_vec();
     Some(Checksum::full_object(algorithm, value))
 }
 

@@ -11,7 +11,7 @@ mod admission;
 mod body;
 mod buckets;
 mod checksum_fields;
-mod checksums;
+pub(crate) mod checksums;
 mod complete_upload;
 mod conditions;
 mod copy_object;

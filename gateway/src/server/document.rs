@@ -1,9 +1,18 @@
-//! XML documents in request bodies: what s3s would misread is refused before it reads it.
+//! XML documents in request bodies: what s3s would misread is refused before it reads it, and what a request says of its
+//! document is compared with what arrived.
 //!
 //! s3s drops the text of CDATA sections, so that a DeleteObjects document could name another key than its author meant;
-//! and it calls a document that is too long an internal error. Both are MalformedXML here.
+//! and it calls a document that is too long an internal error. Both are MalformedXML here. It hands a document on
+//! without comparing it with Content-MD5 or `x-amz-checksum-*`: a damaged one would delete other keys than were meant.
+//!
+//! A refusal is told when the document is read, which is after the signature has been verified.
 
 use http::Method;
+use http::request::Parts;
+use s3s::{S3Error, S3Result};
+
+use crate::protocol::checksums::DeclaredDocument;
+use crate::protocol::error;
 
 /// Longest document: 1000 keys of 1024 bytes, every byte of them escaped, are below 7 MiB; 10,000 parts with their
 /// checksums below 4 MiB.
@@ -12,36 +21,74 @@ const CDATA: &[u8] = b"<![CDATA[";
 
 /// The document is refused.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the XML document is too long or has a CDATA section")]
+#[error("the XML document is refused")]
 pub(super) struct Refused;
 
 /// A document that arrives.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Document {
     seen: usize,
     /// The end of what was seen, shorter than what is looked for.
     tail: Vec<u8>,
-    refused: bool,
+    declared: Option<DeclaredDocument>,
+    /// What was wrong with the headers, until the document is read.
+    invalid: Option<S3Error>,
+    refusal: Option<S3Error>,
 }
 
 impl Document {
     /// POST requests carry documents; objects come by PUT.
-    pub(super) fn of(method: &Method) -> Option<Self> {
-        (*method == Method::POST).then(Self::default)
+    pub(super) fn of(request: &Parts) -> Option<Self> {
+        if request.method != Method::POST {
+            return None;
+        }
+        let query = request.uri.query().unwrap_or_default();
+        let is_delete_objects = query.split('&').any(|pair| pair.split('=').next() == Some("delete"));
+        Some(match DeclaredDocument::of(&request.headers, is_delete_objects) {
+            Ok(declared) => Self { declared, ..Self::default() },
+            Err(error) => Self { invalid: Some(error), ..Self::default() },
+        })
     }
 
-    pub(super) fn is_refused(&self) -> bool {
-        self.refused
+    /// Why it was refused.
+    pub(super) fn take_refusal(&mut self) -> Option<S3Error> {
+        self.refusal.take()
     }
 
     /// Looks at the next bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        let looked = self.look_at(bytes);
+        self.or_refuse(looked)
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self) -> Result<(), Refused> {
+        let verified = self.declared.take().map_or(Ok(()), DeclaredDocument::verify);
+        self.or_refuse(verified)
+    }
+
+    fn look_at(&mut self, bytes: &[u8]) -> S3Result<()> {
+        if let Some(error) = self.invalid.take() {
+            return Err(error);
+        }
         self.seen = self.seen.saturating_add(bytes.len());
         self.tail.extend_from_slice(bytes);
-        self.refused |= self.seen > DOCUMENT_BYTES || self.tail.windows(CDATA.len()).any(|window| window == CDATA);
+        if self.seen > DOCUMENT_BYTES || self.tail.windows(CDATA.len()).any(|window| window == CDATA) {
+            return Err(error::malformed_xml());
+        }
         let kept = self.tail.len().min(CDATA.len() - 1);
         self.tail.drain(..self.tail.len() - kept);
-        if self.refused { Err(Refused) } else { Ok(()) }
+        if let Some(declared) = &mut self.declared {
+            declared.push(bytes);
+        }
+        Ok(())
+    }
+
+    fn or_refuse(&mut self, looked: S3Result<()>) -> Result<(), Refused> {
+        looked.map_err(|error| {
+            self.refusal = Some(error);
+            Refused
+        })
     }
 }
 
@@ -52,10 +99,14 @@ mod tests {
 
     #[test]
     fn objects_are_not_looked_at_and_long_documents_are_refused() {
-        assert!(Document::of(&Method::PUT).is_none());
-        let mut document = Document::of(&Method::POST).expect("a document");
+        let document = |method| {
+            let request = http::Request::builder().method(method).uri("/bucket?delete").body(());
+            Document::of(&request.expect("a request").into_parts().0)
+        };
+        assert!(document(Method::PUT).is_none());
+        let mut document = document(Method::POST).expect("a document");
         assert!(document.push(&vec![b' '; DOCUMENT_BYTES]).is_ok());
-        assert!(document.push(b" ").is_err() && document.is_refused());
+        assert!(document.push(b" ").is_err() && document.take_refusal().is_some());
     }
 
     proptest! {

@@ -89,7 +89,7 @@ impl Edge {
             Ok(()) => {
                 parts.extensions.insert(envelope.operation.clone());
                 let answer = self.call_s3(Request::from_parts(parts, Body::http_body(body.clone()))).await;
-                if body.is_refused_document() { error::malformed_xml().to_http_response() } else { Ok(answer) }
+                body.refused_document().map_or(Ok(answer), |refusal| refusal.to_http_response())
             }
         };
         let mut answer = answer.unwrap_or_else(|_| bare_internal_error());

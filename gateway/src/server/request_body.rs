@@ -14,7 +14,7 @@ use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use s3s::StdError;
+use s3s::{S3Error, StdError};
 use tokio::time::Sleep;
 
 use crate::protocol::error::BodyIdle;
@@ -57,7 +57,7 @@ impl RequestBody {
             empty: ended,
             ended,
             tail: Tail::of(&request.headers),
-            document: Document::of(&request.method),
+            document: Document::of(request),
         })))
     }
 
@@ -70,9 +70,9 @@ impl RequestBody {
         self.with(|s| s.polled && !s.empty)
     }
 
-    /// Whether the body is an XML document that was refused.
-    pub(super) fn is_refused_document(&self) -> bool {
-        self.with(|s| s.document.as_ref().is_some_and(Document::is_refused))
+    /// Why the body, an XML document, was refused.
+    pub(super) fn refused_document(&self) -> Option<S3Error> {
+        self.with(|s| s.document.as_mut().and_then(Document::take_refusal))
     }
 
     /// Reads on, so that the client comes to read its answer. `expects_continue`: it waits to be asked for the body.
@@ -103,10 +103,18 @@ impl Shared {
         if let Poll::Ready(next) = Pin::new(&mut self.incoming).poll_frame(cx) {
             self.idle = None;
             self.ended = !matches!(next, Some(Ok(_)));
-            if let (Some(Ok(frame)), Some(document)) = (&next, &mut self.document)
-                && let Err(refused) = document.push(frame.data_ref().map_or(&[], |data| data))
-            {
-                return Poll::Ready(Some(Err(Box::new(refused))));
+            if let Some(document) = &mut self.document {
+                let mut looked = match &next {
+                    Some(Ok(frame)) => document.push(frame.data_ref().map_or(&[], |data| data)),
+                    _ => Ok(()),
+                };
+                // Whoever reads may stop at the last frame.
+                if next.is_none() || (looked.is_ok() && self.incoming.is_end_stream()) {
+                    looked = document.end();
+                }
+                if let Err(refused) = looked {
+                    return Poll::Ready(Some(Err(Box::new(refused))));
+                }
             }
             match (&next, &mut self.tail) {
                 (Some(Ok(frame)), Some(tail)) => tail.push(frame.data_ref().map_or(&[], |data| data)),

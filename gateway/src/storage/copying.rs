@@ -72,7 +72,7 @@ impl Storage {
         let body = source.reopen().map_err(|e| Box::new(e) as Box<dyn std::error::Error + Send + Sync>);
         let staged = self.stage(Box::pin(body), options).await.map_err(unwrap_body)?;
         part.checksum =
-            algorithm.and_then(|a| staged.checksum(a).map(|value| Checksum::full_object(a, value.to_vec())));
+            algorithm.and_then(|a| staged.digests().checksum(a).map(|value| Checksum::full_object(a, value.to_vec())));
         self.publish_part(staged, part).await
     }
 

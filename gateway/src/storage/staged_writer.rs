@@ -79,16 +79,10 @@ impl Staged {
         self.size
     }
 
-    /// MD5 of the bytes.
+    /// Their digests.
     #[must_use]
-    pub fn md5(&self) -> [u8; 16] {
-        self.digests.md5
-    }
-
-    /// A checksum that was asked for.
-    #[must_use]
-    pub fn checksum(&self, algorithm: ChecksumAlgorithm) -> Option<&[u8]> {
-        self.digests.checksum(algorithm)
+    pub fn digests(&self) -> &Digests {
+        &self.digests
     }
 }
 
