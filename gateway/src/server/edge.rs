@@ -115,6 +115,13 @@ impl Edge {
                 "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
             ));
         }
+        if parts.headers.contains_key(header::AUTHORIZATION) && parts.uri.query().is_some_and(has_signature) {
+            return Err(s3_error!(
+                InvalidArgument,
+                "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string \
+                 parameter or the Authorization header should be specified"
+            ));
+        }
         let host = host_in(&parts.headers, &parts.uri);
         let level = Level::of(parts.uri.path(), self.0.hosts.bucket(host).is_some());
         check_copy_source(&parts.method, &parts.headers)?;
@@ -165,6 +172,12 @@ fn has_control_character(query: &str) -> bool {
 
 fn is_signature_v2(headers: &HeaderMap) -> bool {
     headers.get(header::AUTHORIZATION).is_some_and(|v| v.as_bytes().starts_with(b"AWS "))
+}
+
+/// Whether a query authorizes the request, in either version of signatures.
+fn has_signature(query: &str) -> bool {
+    let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+    names.into_iter().any(|name| matches!(name, "X-Amz-Algorithm" | "X-Amz-Signature" | "Signature"))
 }
 
 /// What is left to say when not even an error can be serialised.
