@@ -41,8 +41,9 @@ fmt: ## Format the code
 compat: ## Run the client compatibility suite
 	@if [ -x compat/run.sh ]; then compat/run.sh; else echo "compat/run.sh is not there yet" >&2; exit 1; fi
 
-bench: build ## Measure the database server, and the gateway against it and others (compat/peers); fails if a bar is missed (ARGS="--database-url postgres://…" for your own)
+bench: build ## Measure the database server, and the gateway against it and others (which it installs: compat/peers), in an hour or so; fails if a bar is missed (ARGS="--database-url postgres://…" for your own)
 	@mkdir -p target/bench
+	compat/peers/setup.sh
 	@for name in curves chunks anatomy reput readers churn list; do \
 		target/release/lobgate bench $$name --html target/bench/$$name.html $(or $(ARGS),--data-dir target/bench/data) || exit 1; \
 	done

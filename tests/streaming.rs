@@ -247,3 +247,25 @@ async fn a_client_that_waits_to_go_on_and_is_not_asked_to_gets_its_connection_cl
     let plain = stage.request("PUT", &path("k")).body("").send().await;
     assert_eq!((plain.status, plain.header("connection")), (200, None), "nobody waits");
 }
+
+#[tokio::test]
+async fn bodies_of_unknown_length_do_not_wait_for_each_other_s_memory() {
+    // Three that are received whole fill the memory, and none of them could begin to stream.
+    let stage = Stage::with(&[("LOBGATE_STORAGE_BUFFER_MAX", "2MiB"), ("LOBGATE_STORAGE_UPLOAD_MEMORY", "8MiB")]).await;
+    let bodies: Vec<Vec<u8>> = (0..6).map(|seed| bytes(seed, 4_000_000)).collect();
+    let puts = bodies.iter().enumerate().map(|(number, body)| {
+        let mut framed = format!("{:x}\r\n", body.len()).into_bytes();
+        framed.extend_from_slice(body);
+        framed.extend_from_slice(b"\r\n0\r\n\r\n");
+        let put = stage.request("PUT", &path(&format!("k{number}"))).presigned(60);
+        let put = put.unsigned_header("transfer-encoding", "chunked").body(framed);
+        async move { put.send().await }
+    });
+    for reply in futures::future::join_all(puts).await {
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    }
+    for (number, body) in bodies.iter().enumerate() {
+        assert!(stage.get(&format!("k{number}")).await == *body, "k{number}");
+    }
+    assert_consistent(&stage.database).await;
+}

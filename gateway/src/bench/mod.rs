@@ -97,7 +97,7 @@ pub struct Options {
 ///
 /// # Errors
 /// One sentence: the database is not fit, a statement failed, or it was stopped. The scratch is removed in any case, or
-/// the sentence says that it could not be.
+/// the sentence, or the report's last shortfall, says that it could not be.
 pub async fn run(
     command: &Command,
     options: &Options,
@@ -127,7 +127,12 @@ pub async fn run(
     match (measured, removed) {
         (Some(report), Ok(())) => report,
         (None, Ok(())) => Err(anyhow::anyhow!("stopped before the end; nothing is left on the server")),
-        (Some(Ok(_)) | None, Err(left)) => Err(left),
+        // What was measured may have taken hours.
+        (Some(Ok(mut report)), Err(left)) => {
+            report.shortfalls.push(format!("{left:#}"));
+            Ok(report)
+        }
+        (None, Err(left)) => Err(left),
         // The first failure explains the second, but a rest on the server must not go unsaid.
         (Some(Err(error)), Err(left)) => Err(error.context(format!("{left:#}"))),
     }

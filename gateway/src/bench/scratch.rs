@@ -13,8 +13,11 @@
 //! `pg_locks` shows it from every database of the server. So a scratch whose lock nobody holds belongs to a run that was
 //! killed; the next run removes it (a schema: the next run on that database). Invariant: nothing outside names of our form, owned by this role, is ever removed.
 
+use std::time::{Duration, Instant};
+
 use anyhow::Context;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use crate::db::{ServerFacts, Target};
 
@@ -30,6 +33,9 @@ const UNLINK_BATCH: i64 = 200;
 const END_WAIT: i64 = 10_000;
 /// A `pg_largeobject` beyond this is not vacuumed for our sake: it is mostly not ours.
 const VACUUM_MAX: i64 = 4 << 30;
+/// How long a database that others are at work in is tried to be dropped, and the pause between two tries.
+const DROP_PATIENCE: Duration = Duration::from_secs(60);
+const DROP_PAUSE: Duration = Duration::from_millis(200);
 
 /// The companion table. Short bodies may lie in the row, uncompressed: the data cannot be compressed anyway.
 const TABLE: &str = "CREATE TABLE object (
@@ -242,8 +248,16 @@ async fn unlocked(client: &Client, query: &str) -> anyhow::Result<Vec<String>> {
 
 async fn drop_database(client: &Client, name: &str) -> anyhow::Result<()> {
     let statement = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
-    client.batch_execute(&statement).await?;
-    Ok(())
+    let begun = Instant::now();
+    loop {
+        let Err(error) = client.batch_execute(&statement).await else { return Ok(()) };
+        // Autovacuum is at work in it, which not every role may end. It ends by itself, for it is asked to.
+        let busy = [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::OBJECT_IN_USE].iter().any(|s| error.code() == Some(s));
+        if !busy || begun.elapsed() > DROP_PATIENCE {
+            return Err(error.into());
+        }
+        tokio::time::sleep(DROP_PAUSE).await;
+    }
 }
 
 /// Unlinks what the table names and drops the schema once it names nothing.
@@ -271,7 +285,7 @@ async fn drop_schema(client: &Client, name: &str) -> anyhow::Result<()> {
             Ok(()) => return Ok(()),
             Err(error) => {
                 client.batch_execute("ROLLBACK").await?;
-                let added = error.code() == Some(&tokio_postgres::error::SqlState::RAISE_EXCEPTION);
+                let added = error.code() == Some(&SqlState::RAISE_EXCEPTION);
                 if !added {
                     return Err(error.into());
                 }

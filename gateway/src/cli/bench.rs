@@ -47,6 +47,7 @@ pub(super) async fn run(args: Args, config: &Config) -> anyhow::Result<Outcome> 
         return serve::run(config.clone()).await;
     }
     let mut signals = StopSignals::install()?;
+    prepare(&args)?;
     let stop = CancellationToken::new();
     let mut measuring = std::pin::pin!(measure(&args, config, &stop));
     let report = loop {
@@ -87,19 +88,32 @@ async fn measure(args: &Args, config: &Config, stop: &CancellationToken) -> anyh
     measured
 }
 
+/// Sees that the files can be written, before anything is measured.
+fn prepare(args: &Args) -> anyhow::Result<()> {
+    if let Some(path) = &args.html {
+        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        opened.with_context(|| format!("--html {} cannot be written", path.display()))?;
+    }
+    if let Some(directory) = &args.svg {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("--svg: the directory {} cannot be made", directory.display()))?;
+    }
+    Ok(())
+}
+
 fn show(args: &Args, report: &Report) -> anyhow::Result<()> {
+    // First, whatever happens to the files.
+    let text = if args.json { serde_json::to_string_pretty(report)? } else { table::text(report) };
+    output::line(&text)?;
     if let Some(path) = &args.html {
         write(path, &html::page(report)?)?;
     }
     if let Some(directory) = &args.svg {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("the directory {} cannot be made", directory.display()))?;
         for drawn in &report.plots {
             write(&directory.join(format!("{}-{}.svg", report.name, drawn.id)), &plot::svg(drawn)?)?;
         }
     }
-    let text = if args.json { serde_json::to_string_pretty(report)? } else { table::text(report) };
-    Ok(output::line(&text)?)
+    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

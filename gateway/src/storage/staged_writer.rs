@@ -101,6 +101,7 @@ impl Storage {
         let idle_timeout = self.options.body_idle_timeout;
         let mut incoming = Incoming::new(body, hashing, options.length, options.max_length, idle_timeout);
         let (place, size, mut digests) = if options.length.is_some_and(|length| length > self.options.buffer_max) {
+            let _permit = self.uploads.take(self.streaming_bytes()).await?;
             let place = self.stream(&mut incoming, Vec::new()).await?;
             (place, incoming.received(), incoming.finish().await?)
         } else {
@@ -116,7 +117,10 @@ impl Storage {
         let StorageOptions { inline_max, buffer_max, .. } = *self.options;
         let short = options.length.is_some_and(|length| length <= inline_max);
         let budget = if short { &self.short_uploads } else { &self.uploads };
-        let permit = budget.take(options.length.unwrap_or(buffer_max).min(buffer_max)).await?;
+        // Whoever may come to stream has the share for that from the beginning: two that wait for each other's would
+        // wait for ever.
+        let share = options.length.unwrap_or_else(|| self.streaming_bytes().max(buffer_max));
+        let permit = budget.take(share).await?;
         let (mut pieces, begun) = (Pieces::default(), Instant::now());
         let first = FIRST_BYTES.min(buffer_max);
         let (more, live) = futures::join!(incoming.receive(&mut pieces, first), self.live(short, options));
@@ -301,13 +305,15 @@ impl Storage {
         writer.finish().await
     }
 
-    /// Writes a body to a large object of a new transaction as it arrives, after the pieces that already have.
+    /// Memory that a body takes while it is streamed, bytes.
+    fn streaming_bytes(&self) -> u64 {
+        self.options.write_chunk * (WRITES_IN_FLIGHT as u64 + 1) + MAX_PENDING_BYTES as u64
+    }
+
+    /// Writes a body to a large object of a new transaction as it arrives, after the pieces that already have. The caller
+    /// holds a share of the memory.
     async fn stream(&self, incoming: &mut Incoming, pieces: Vec<Bytes>) -> Result<Place> {
         let chunk = usize::try_from(self.options.write_chunk).unwrap_or(usize::MAX);
-        let _permit = self
-            .uploads
-            .take(self.options.write_chunk * (WRITES_IN_FLIGHT as u64 + 1) + MAX_PENDING_BYTES as u64)
-            .await?;
         let mut writer = LargeObjectWriter::begin(self, Lane::Writer, chunk).await?;
         for piece in pieces {
             writer.push(piece).await?;

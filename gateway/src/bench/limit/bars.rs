@@ -256,6 +256,9 @@ pub(super) fn report(report: &mut Report, lines: &[Line]) {
     let count = |verdict: &str| lines.iter().filter(|line| line.verdict() == verdict).count();
     let (met, missed, open) = (count("ok"), count("short") + count("failed"), count("not measured"));
     report.finding(format!("{met} bars met, {missed} missed, {open} not measured"));
+    if met + missed == 0 && open > 0 {
+        report.shortfalls.push("no bar was measured, since no other side was given".to_owned());
+    }
     let unmeasured: Vec<_> = lines.iter().filter(|line| line.verdict() == "not measured").collect();
     if !unmeasured.is_empty() {
         let named: Vec<_> = unmeasured.iter().map(|line| format!("{} against {}", line.row, line.against)).collect();

@@ -41,8 +41,6 @@ struct Queue {
     threads: usize,
     /// Bodies long enough for jobs, from their first job to their last.
     bodies: usize,
-    /// Somebody waits for a job that waits.
-    demanded: bool,
     last_job: u64,
 }
 
@@ -51,6 +49,7 @@ struct Job {
     digester: Box<Digester>,
     pieces: Vec<Bytes>,
     is_large: bool,
+    is_demanded: bool,
     done: oneshot::Sender<Box<Digester>>,
 }
 
@@ -59,7 +58,7 @@ impl Queue {
     fn is_due(&self, busy: usize) -> bool {
         let patient = self.bodies >= busy && self.waiting.iter().all(|job| job.is_large);
         let enough = if patient { LANES } else { self.bodies.div_ceil(2).min(LANES) };
-        !self.waiting.is_empty() && (self.demanded || self.waiting.len() >= enough)
+        self.waiting.front().is_some_and(|job| job.is_demanded || self.waiting.len() >= enough)
     }
 }
 
@@ -75,7 +74,7 @@ impl Hashers {
         let mut queue = self.queue();
         queue.last_job += 1;
         let id = queue.last_job;
-        queue.waiting.push_back(Job { id, digester, pieces, is_large, done });
+        queue.waiting.push_back(Job { id, digester, pieces, is_large, is_demanded: false, done });
         self.begin_if_due(queue);
         Waiting { id, answer }
     }
@@ -88,14 +87,15 @@ impl Hashers {
         true
     }
 
-    /// Somebody waits for this job: it is the next one, and takes along what is there.
+    /// Somebody waits for this job: it comes before those that nobody waits for, and takes along what is there.
     fn demand(&self, id: u64) {
         let mut queue = self.queue();
         let Some(at) = queue.waiting.iter().position(|job| job.id == id) else { return };
-        if let Some(job) = queue.waiting.remove(at) {
-            queue.waiting.push_front(job);
+        if let Some(mut job) = queue.waiting.remove(at) {
+            job.is_demanded = true;
+            let before = queue.waiting.iter().take_while(|other| other.is_demanded).count();
+            queue.waiting.insert(before, job);
         }
-        queue.demanded = true;
         self.begin_if_due(queue);
     }
 
@@ -136,7 +136,6 @@ impl Thread {
     fn next_jobs(&mut self) -> Option<Vec<Job>> {
         let mut queue = self.hashers.queue();
         if !queue.is_due(self.hashers.0.busy) {
-            queue.demanded = false;
             queue.threads -= 1;
             self.given_back = true;
             return None;
