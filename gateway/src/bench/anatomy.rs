@@ -38,7 +38,7 @@ pub struct Args {
     /// Connections that the readers share
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=500))]
     pool: u16,
-    /// Readers at once, one level after another
+    /// Readers at once, one level after another, separated by commas
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', default_values_t = [2, 4, 8, 16], value_parser = clap::value_parser!(u16).range(1..=1000))]
     readers: Vec<u16>,
     /// Bytes of a window, and of a loread

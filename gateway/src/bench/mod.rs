@@ -88,7 +88,7 @@ impl Command {
 /// What all commands take.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// How often everything is measured; the figures are medians [default: 3, limit: 5]
+    /// How often everything is measured; the figures are medians. By default 5 times for limit and 3 times for the others
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
 }

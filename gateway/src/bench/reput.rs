@@ -19,9 +19,9 @@ SELECT 1 FROM object WHERE key = $1 AND size = $2 AND sha256 = $3";
 
 /// Putting the same content again: compare and skip, at every size
 ///
-/// Stores an object of every size once, then puts the same bytes again the way the gateway does: hash them, ask whether the
-/// key has that digest and size, and write nothing. The probe costs the same at every size; hashing costs the client a
-/// pass over the bytes; the fresh put is shown beside them.
+/// Stores an object of every size once, then puts the same bytes again: hash them, ask whether the key has that digest and
+/// size, and write nothing. The probe costs the same at every size; hashing costs a pass over the bytes, which the gateway
+/// makes only where size and MD5 are those of the object that is there; the fresh put is shown beside them.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Example:\n  lobgate bench reput --max-size 256MiB")]
 pub struct Args {

@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     static_dir: Option<PathBuf>,
     /// Only these rows, or those that begin with such a word
-    #[arg(long, value_name = "ROW,…", value_delimiter = ',')]
+    #[arg(long, value_name = "ROW,…", value_delimiter = ',', value_parser = parse_word)]
     only: Vec<String>,
     /// How long each measurement takes
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = parse_seconds)]
@@ -91,6 +91,12 @@ pub struct Args {
 fn parse_static(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').filter(|(name, url)| !name.is_empty() && url.starts_with("http://"));
     parts.map(|(name, url)| (name.to_owned(), url.to_owned())).ok_or_else(|| "write NAME=http://HOST:PORT".to_owned())
+}
+
+/// A word, without the blanks around it.
+fn parse_word(text: &str) -> Result<String, String> {
+    let word = text.trim();
+    if word.is_empty() { Err("a row is expected, get-4k for example".into()) } else { Ok(word.to_owned()) }
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {

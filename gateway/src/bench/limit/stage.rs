@@ -125,7 +125,10 @@ impl<'a> Stage<'a> {
         let mut left = Vec::new();
         for peer in &self.peers {
             if let Err(error) = peer.clear().await {
-                left.push(format!("the bucket {} at {} is left behind: {error:#}", peer.bucket, peer.name));
+                left.push(format!(
+                    "the bucket {} at {}, if it was made, is left behind: {error:#}",
+                    peer.bucket, peer.name
+                ));
             }
         }
         left
