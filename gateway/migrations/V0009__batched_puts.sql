@@ -74,19 +74,19 @@ DECLARE
     v_same   uuid[];
     v_look   record;
 BEGIN
-    -- All live versions are locked, in the order of the keys: so two such calls meet in the same order, whatever each finds.
-    -- Looked up one by one: LIMIT keeps the planner from reading the table as a whole, whatever it believes of its size
-    -- when the plan is made.
+    -- Sorted first, then looked up one by one: LIMIT keeps the planner from reading the table as a whole, whatever it
+    -- believes of its size when the plan is made.
     FOR v_look IN
-        SELECT live.content_id, w.nth, live.etag = w.etag AND live.size = octet_length(p_bytes[w.nth]) AS may_be_same
+        SELECT live.content_id, w.nth
         FROM (SELECT u.* FROM unnest(p_keys, p_etags) WITH ORDINALITY AS u (key, etag, nth)
               ORDER BY u.key COLLATE "C" OFFSET 0) w
         CROSS JOIN LATERAL (
-            SELECT o.content_id, o.etag, o.size FROM lobgate.object o
+            SELECT o.content_id FROM lobgate.object o
             WHERE o.bucket_id = v_bucket AND o.key = w.key AND o.is_latest AND NOT o.is_delete_marker
+              AND o.etag = w.etag
             LIMIT 1 FOR UPDATE) live
     LOOP
-        IF v_look.may_be_same AND lobgate.has_bytes(v_look.content_id, p_bytes[v_look.nth]) THEN
+        IF lobgate.has_bytes(v_look.content_id, p_bytes[v_look.nth]) THEN
             v_same[v_look.nth] := v_look.content_id;
             PERFORM lobgate.leave_receipt(p_contents[v_look.nth]);
         END IF;
