@@ -22,8 +22,9 @@ const KEY: &str = "chunked";
 /// How many bytes a statement should carry: a sweep of chunks and windows from 8 KiB to 8 MiB
 ///
 /// Writes an object of --size with lowrite (a descriptor, one write at a time), with lo_put (by offset, one at a time) and
-/// with lo_put three under way, and reads it with lo_get, for chunk sizes from 8 KiB up to that of the object, 8 MiB at most. The knee of the curves
-/// is the size from which larger statements win nothing: storage.write_chunk and storage.read_window.
+/// with lo_put three under way, and reads it with lo_get, for chunk sizes from 8 KiB up to that of the object, 8 MiB at
+/// most. The knee of the curves is the size from which larger statements win nothing: storage.write_chunk and
+/// storage.read_window.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Example:\n  lobgate bench chunks --size 64MiB")]
 pub struct Args {

@@ -14,6 +14,8 @@ use s3s::{S3Error, S3Result};
 use crate::protocol::checksums::DeclaredDocument;
 use crate::protocol::error;
 
+use super::sub_resources;
+
 /// Longest document: 1000 keys of 1024 bytes, every byte of them escaped, are below 7 MiB; 10,000 parts with their
 /// checksums below 4 MiB.
 pub(super) const DOCUMENT_BYTES: usize = 8 << 20;
@@ -43,7 +45,7 @@ impl Document {
             return None;
         }
         let query = request.uri.query().unwrap_or_default();
-        let is_delete_objects = query.split('&').any(|pair| pair.split('=').next() == Some("delete"));
+        let is_delete_objects = sub_resources::keys(query).any(|key| key == "delete");
         Some(match DeclaredDocument::of(&request.headers, is_delete_objects) {
             Ok(declared) => Self { declared, ..Self::default() },
             Err(error) => Self { invalid: Some(error), ..Self::default() },

@@ -176,8 +176,7 @@ fn is_signature_v2(headers: &HeaderMap) -> bool {
 
 /// Whether a query authorizes the request, in either version of signatures.
 fn has_signature(query: &str) -> bool {
-    let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
-    names.into_iter().any(|name| matches!(name, "X-Amz-Algorithm" | "X-Amz-Signature" | "Signature"))
+    sub_resources::keys(query).any(|key| matches!(key.as_str(), "X-Amz-Algorithm" | "X-Amz-Signature" | "Signature"))
 }
 
 /// What is left to say when not even an error can be serialised.

@@ -136,7 +136,7 @@ fn check_method(method: &Method, headers: &HeaderMap) -> S3Result<()> {
 }
 
 /// The decoded keys of a query.
-fn keys(query: &str) -> impl Iterator<Item = String> + '_ {
+pub(super) fn keys(query: &str) -> impl Iterator<Item = String> + '_ {
     query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let key = pair.split('=').next().unwrap_or_default().replace('+', " ");
         percent_decode_str(&key).decode_utf8_lossy().into_owned()
