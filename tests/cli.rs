@@ -105,7 +105,13 @@ async fn the_admin_address_tells_health_and_metrics() {
     assert_eq!(get("/health/ready").await.status, 200);
     let metrics = get("/metrics").await;
     assert_eq!(metrics.status, 200);
-    assert!(metrics.text().contains("# TYPE "), "{}", metrics.text());
+    let text = metrics.text();
+    let named = |prefix: &str| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
+        lines.filter_map(|line| line.split(' ').next().map(str::to_owned)).collect()
+    };
+    let (typed, helped) = (named("# TYPE "), named("# HELP "));
+    assert!(!typed.is_empty() && typed.iter().all(|name| helped.contains(name)), "every metric is explained: {text}");
     assert_eq!(get("/none").await.status, 404);
     let public = stage.request("GET", "/metrics").anonymous().send().await;
     assert_ne!(public.status, 200, "metrics are not told on the S3 address");

@@ -28,6 +28,23 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 const LATENCY_BUCKETS: &[f64] =
     &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 
+/// Every metric and what it counts, for the HELP lines.
+const COUNTERS: [(&str, &str); 7] = [
+    ("lobgate_requests_total", "Requests that were answered, by operation and status"),
+    ("lobgate_response_bytes_total", "Bytes of response bodies that were sent, by operation"),
+    ("lobgate_cache_hits_total", "Blocks of contents that were read from memory"),
+    ("lobgate_cache_misses_total", "Blocks of contents that were fetched from the database"),
+    ("lobgate_cache_evictions_total", "Blocks that made room for others"),
+    ("lobgate_reaped_contents_total", "Contents that were destroyed after their last reference and reader were gone"),
+    ("lobgate_reaped_bytes_total", "Bytes of these contents"),
+];
+const GAUGES: [(&str, &str); 2] = [
+    ("lobgate_cache_bytes", "Bytes of the blocks in memory"),
+    ("lobgate_cache_limit_bytes", "The most they may take: the setting cache.memory"),
+];
+const HISTOGRAMS: [(&str, &str); 1] =
+    [("lobgate_request_duration_seconds", "From the head of a request to the last byte of its response, by operation")];
+
 #[derive(Clone)]
 struct Admin {
     metrics: PrometheusHandle,
@@ -48,6 +65,15 @@ pub fn metrics_handle() -> anyhow::Result<PrometheusHandle> {
         .set_buckets(LATENCY_BUCKETS)
         .and_then(PrometheusBuilder::install_recorder)
         .context("the metrics recorder cannot be installed")?;
+    for (name, help) in COUNTERS {
+        metrics::describe_counter!(name, help);
+    }
+    for (name, help) in GAUGES {
+        metrics::describe_gauge!(name, help);
+    }
+    for (name, help) in HISTOGRAMS {
+        metrics::describe_histogram!(name, help);
+    }
     Ok(HANDLE.get_or_init(|| handle).clone())
 }
 

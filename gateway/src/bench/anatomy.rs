@@ -56,8 +56,15 @@ struct Reader {
     read: Statement,
 }
 
+impl Args {
+    /// See [`super::Command::check`].
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!((4 << 10..=64 << 20).contains(&self.window), "--window must be from 4KiB to 64MiB");
+        Ok(())
+    }
+}
+
 pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report> {
-    anyhow::ensure!((1..=64 << 20).contains(&args.window), "--window must be from 1 byte to 64MiB");
     let mut readers = Vec::new();
     for client in lab.connect_many(usize::from(args.pool)).await? {
         readers.push(Reader::new(Bare::new(client).await?).await?);

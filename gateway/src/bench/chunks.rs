@@ -50,8 +50,15 @@ struct Writer {
     insert: Statement,
 }
 
+impl Args {
+    /// See [`super::Command::check`].
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!((LEAST..=1 << 30).contains(&self.size), "--size must be from 8KiB to 1GiB");
+        Ok(())
+    }
+}
+
 pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report> {
-    anyhow::ensure!((LEAST..=1 << 30).contains(&args.size), "--size must be from 8KiB to 1GiB");
     let sizes: Vec<u64> = SIZES.iter().map(|kib| kib << 10).filter(|size| *size <= args.size).collect();
     let bare = Bare::new(lab.connect().await?).await?;
     let writer = Writer::new(&bare.client).await?;

@@ -51,8 +51,15 @@ struct State {
     indexes: u64,
 }
 
+impl Args {
+    /// See [`super::Command::check`].
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!((1..=1 << 30).contains(&self.size), "--size must be from 1 byte to 1GiB");
+        Ok(())
+    }
+}
+
 pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report> {
-    anyhow::ensure!((1..=1 << 30).contains(&args.size), "--size must be from 1 byte to 1GiB");
     let bare = Bare::new(lab.connect().await?).await?;
     let mut noise = lab.noise();
     let flush: bool = bare.client.query_one(HAS_FLUSH, &[]).await?.get(0);

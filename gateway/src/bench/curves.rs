@@ -46,6 +46,13 @@ struct Way {
     get: Series,
 }
 
+impl Args {
+    /// See [`super::Command::check`].
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        sizes(self.max_size).map(drop)
+    }
+}
+
 pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report> {
     let sizes = sizes(args.max_size)?;
     let parent = args.file_dir.clone().unwrap_or_else(|| PathBuf::from("."));

@@ -70,6 +70,23 @@ impl Command {
         if matches!(self, Self::Limit(_)) { 5 } else { 3 }
     }
 
+    /// Looks at the arguments alone, before anything is started for them.
+    ///
+    /// # Errors
+    /// One sentence that names the argument and what it may be.
+    pub fn check(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Curves(args) => args.check(),
+            Self::Chunks(args) => args.check(),
+            Self::Anatomy(args) => args.check(),
+            Self::Reput(args) => args.check(),
+            Self::Readers(args) => args.check(),
+            Self::Churn(args) => args.check(),
+            Self::Limit(args) => args.check(),
+            Self::List(_) | Self::Gateway => Ok(()),
+        }
+    }
+
     async fn measure(&self, lab: &Lab<'_>) -> anyhow::Result<Report> {
         match self {
             Self::Curves(args) => curves::measure(args, lab).await,
@@ -88,7 +105,7 @@ impl Command {
 /// What all commands take.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// How often everything is measured; the figures are medians. By default 5 times for limit and 3 times for the others
+    /// How often everything is measured; the figures are medians. 5 times for limit, else 3 if not given
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
 }

@@ -31,6 +31,11 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(90, 90, 90),
 ];
 const GREY: RGBColor = RGBColor(110, 110, 110);
+/// Most names of categories that stand beside each other; those of more are turned.
+const LEVEL_NAMES: usize = 7;
+/// Pixels below the axis: for a line of labels and what they mean, and for turned names.
+const BELOW: u32 = 46;
+const BELOW_TURNED: u32 = 136;
 /// Most ticks on an axis.
 const TICKS: usize = 12;
 /// Most bars that bear their figures: those of more run into each other.
@@ -61,11 +66,12 @@ fn draw(plot: &Plot, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Fa
     };
     let y = Scale::over(&plot.y, plot.series.iter().flat_map(|s| s.points.iter().map(|p| p[1])));
     let margin = legend(plot, root)?;
+    let turned = matches!(&plot.shape, Shape::Bars { categories } if categories.len() > LEVEL_NAMES);
     let mut chart = ChartBuilder::on(root)
         .caption(&plot.title, (FONT, 18))
         .margin(12)
         .margin_right(margin)
-        .x_label_area_size(46)
+        .x_label_area_size(if turned { BELOW_TURNED } else { BELOW })
         .y_label_area_size(70)
         .build_cartesian_2d(x.clone(), y.clone())?;
     chart
@@ -79,9 +85,18 @@ fn draw(plot: &Plot, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Fa
         .y_desc(described(&plot.y))
         .x_labels(TICKS)
         .y_labels(TICKS)
-        .x_label_formatter(&|value| x.label(*value))
+        .x_label_formatter(&|value| if turned { String::new() } else { x.label(*value) })
         .y_label_formatter(&|value| y.label(*value))
         .draw()?;
+    if turned {
+        // The library would turn them about their middles, half into the chart.
+        let style = TextStyle::from((FONT, 13)).transform(FontTransform::Rotate90);
+        let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+        for tick in &x.ticks {
+            let (left, top) = chart.backend_coord(&(*tick, y.low));
+            root.draw(&Text::new(x.label(*tick), (left, top + 8), style.clone()))?;
+        }
+    }
     for (number, series) in plot.series.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
         match &plot.shape {

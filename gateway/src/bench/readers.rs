@@ -34,8 +34,17 @@ pub struct Args {
     size: u64,
 }
 
+impl Args {
+    /// See [`super::Command::check`].
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!((1..=1 << 30).contains(&self.size), "--size must be from 1 byte to 1GiB");
+        let times = Duration::from_millis(10)..=Duration::from_secs(3600);
+        anyhow::ensure!(times.contains(&self.time), "--time must be from 10ms to 1h");
+        Ok(())
+    }
+}
+
 pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report> {
-    anyhow::ensure!((1..=1 << 30).contains(&args.size), "--size must be from 1 byte to 1GiB");
     let most = usize::from(args.max_readers);
     let mut workers = Vec::with_capacity(most);
     for client in lab.connect_many(most).await? {
@@ -48,7 +57,7 @@ pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report
     let objects = store(args, lab, &workers[0]).await?;
     let mut table = table();
     for readers in levels {
-        lab.progress.doing(format!("{readers} readers"));
+        lab.progress.doing(format!("readers at once: {readers}"));
         let mut series = Series::default();
         for _ in 0..lab.rounds {
             let (bytes, elapsed, windows) =
@@ -155,7 +164,7 @@ fn report(args: &Args, lab: &Lab<'_>, table: Table, taken: usize) -> Report {
     }
     let speed = table.series("all readers", "readers", "mb_s");
     if let Some([readers, most]) = speed.highest() {
-        report.finding(format!("most together: {most:.0} MB/s with {readers} readers"));
+        report.finding(format!("most together: {most:.0} MB/s, with readers at once: {readers}"));
     }
     report.plots.push(Plot {
         id: "throughput".into(),

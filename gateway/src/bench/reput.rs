@@ -30,6 +30,13 @@ pub struct Args {
     max_size: u64,
 }
 
+impl Args {
+    /// See [`super::Command::check`].
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        sizes(self.max_size).map(drop)
+    }
+}
+
 pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report> {
     let sizes = sizes(args.max_size)?;
     let bare = Bare::new(lab.connect().await?).await?;

@@ -19,7 +19,7 @@ use super::{Outcome, database, output, serve};
 
 pub(super) const EXAMPLE: &str = "Examples:
   lobgate bench curves --html curves.html
-  lobgate bench readers --rounds 5 --json --database-url postgres://lobgate:password@db.example.org/lobgate";
+  lobgate bench readers --json --database-url postgres://lobgate:password@db.example.org/lobgate";
 
 /// Time for an orderly end once the bench is gone.
 const ORDERLY: Duration = Duration::from_secs(20);
@@ -46,8 +46,9 @@ pub(super) async fn run(args: Args, config: &Config) -> anyhow::Result<Outcome> 
         end_with_stdin();
         return serve::run(config.clone()).await;
     }
-    let mut signals = StopSignals::install()?;
+    args.command.check()?;
     prepare(&args)?;
+    let mut signals = StopSignals::install()?;
     let stop = CancellationToken::new();
     let mut measuring = std::pin::pin!(measure(&args, config, &stop));
     let report = loop {
@@ -91,8 +92,13 @@ async fn measure(args: &Args, config: &Config, stop: &CancellationToken) -> anyh
 /// Sees that the files can be written, before anything is measured.
 fn prepare(args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.html {
+        let there = path.exists();
         let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
         opened.with_context(|| format!("--html {} cannot be written", path.display()))?;
+        if !there {
+            // A bench that is stopped leaves no empty report.
+            let _ = std::fs::remove_file(path);
+        }
     }
     if let Some(directory) = &args.svg {
         std::fs::create_dir_all(directory)

@@ -198,9 +198,11 @@ impl Bound {
         }
     }
 
-    fn value(self) -> f64 {
+    /// How much of the bar a ratio reaches; from 1 on it holds.
+    fn reached(self, ratio: f64) -> f64 {
         match self {
-            Self::AtLeast(value) | Self::AtMost(value) => value,
+            Self::AtLeast(least) => ratio / least,
+            Self::AtMost(most) => most / ratio,
         }
     }
 
@@ -273,14 +275,14 @@ pub(super) fn report(report: &mut Report, lines: &[Line]) {
     report.plots.extend(names.into_iter().filter_map(|name| plot(name, lines)));
 }
 
-/// The ratios to one side, and their bars.
+/// How far the ratios to one side are beyond their bars. Rates have to be above and times below them, and bars lie from 0.6
+/// to 30: what a plot can show is how much of each was reached.
 fn plot(against: &str, lines: &[Line]) -> Option<Plot> {
-    let (mut categories, mut measured, mut bars, mut at) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
+    let (mut categories, mut reached, mut at) = (Vec::new(), Vec::new(), 0.0);
     for line in lines.iter().filter(|line| line.against == against) {
         let (Some(bound), Some(ratio)) = (line.bound, line.ratio()) else { continue };
         categories.push(line.row.to_owned());
-        measured.push([at, ratio]);
-        bars.push([at, bound.value()]);
+        reached.push([at, bound.reached(ratio)]);
         at += 1.0;
     }
     if categories.is_empty() {
@@ -289,11 +291,13 @@ fn plot(against: &str, lines: &[Line]) -> Option<Plot> {
     Some(Plot {
         id: against.replace(' ', "-"),
         title: format!("lobgate against {against}"),
-        meaning: "Rates have to reach their bars; times and memory have to stay below theirs.".into(),
+        meaning: "How much of its bar each row reaches, from 1 on met: the ratio divided by a bar that it has to reach, or a \
+                  bar that it must not exceed divided by the ratio."
+            .into(),
         shape: Shape::Bars { categories },
         x: Axis::linear("row", Unit::None),
-        y: Axis::linear("ratio", Unit::None),
-        series: vec![Series { name: "measured".into(), points: measured }, Series { name: "bar".into(), points: bars }],
+        y: Axis::linear("of the bar", Unit::None),
+        series: vec![Series { name: "of the bar".into(), points: reached }],
     })
 }
 

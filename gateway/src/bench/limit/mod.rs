@@ -105,6 +105,11 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 impl Args {
+    /// See [`super::Command::check`].
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        self.settled().map(drop)
+    }
+
     /// With `--quick`, whatever is larger made small.
     fn settled(&self) -> anyhow::Result<Self> {
         let mut args = self.clone();

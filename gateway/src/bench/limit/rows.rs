@@ -1,5 +1,7 @@
 //! The rows: which there are, how each is measured, and how that is told.
 
+use crate::config::{StorageConfig, format_size};
+
 use super::super::lab::Lab;
 use super::super::report::Report;
 use super::bars::Line;
@@ -95,9 +97,8 @@ async fn one(stage: &Stage<'_>, row: &'static str) -> anyhow::Result<Vec<Line>> 
     }
 }
 
-/// How it was measured.
+/// How it was measured: what goes for all, and what goes for the rows that were asked for.
 pub(super) fn explain(report: &mut Report, args: &Args, lab: &Lab<'_>) {
-    use crate::config::format_size;
     report.method(format!(
         "{} of {} s for every side, in turns, each round begun by another side; figures are medians of rounds, ratios are \
          lobgate's figure divided by the other's.",
@@ -114,47 +115,81 @@ pub(super) fn explain(report: &mut Report, args: &Args, lab: &Lab<'_>) {
         "Bare sides are tokio-postgres on the same database with the gateway's session settings, statements prepared, as \
          many connections as the gateway's clients have, or as the server takes, as many statements under way.",
     );
-    report.method(format!("get-4k, bare: {}.", one_line(small::LOCATE)));
-    report.method(format!(
-        "put-4k, bare, in two tables without triggers, checks or foreign keys: {}.",
-        one_line(small::INSERT)
-    ));
-    report.method(format!(
-        "get-large: objects of {}; bare: SELECT lo_get(oid, offset, {}) one after another on one connection; on several, \
-         the best of 1, 2, 4 and 8 connections. The gateway keeps no block in memory where this version can do without.",
-        format_size(args.large),
-        format_size(lab.config.storage.read_window)
-    ));
-    report.method(format!(
-        "put-*: the best of lo_from_bytea in a CTE with the row's insert, lo_create and lowrite of {} chunks (three under \
-         way) with the insert in one transaction, the same with lo_put where the body is longer than a statement, and \
-         bytea in the row. After every turn what was stored is removed and its room freed by VACUUM.",
-        format_size(lab.config.storage.write_chunk)
-    ));
-    report.method(format!(
-        "list-page, list-delimiter: one connection, {} keys below {} prefixes; bare, for both, pages of 1000 rows: {}. \
-         Bare loose scan, the same common prefixes: {}.",
-        args.rows,
-        list::PREFIXES,
-        one_line(list::SCAN),
-        one_line(list::LOOSE_SCAN)
-    ));
-    report.method(
-        "delete-*, copy-large, complete: the same request on large contents (lobgate) and on small ones, one at a time; \
-         delete-1000: contents of 256 KiB against 4 KiB; complete: all parts are one object, the first by \
-         UploadPartCopy, the others as rows by SQL.",
-    );
-    report.method(format!(
-        "growth-*: {} objects against the few that were there first, 8 connections, keys in random order; few and many \
-         can't be measured in turns.",
-        args.objects
-    ));
-    report.method(format!(
-        "memory: VmHWM of a gateway with {0} uploads and {0} downloads of {1} at once, those that are told to slow down sent again; the limit is 200 MiB and the cache \
-         that is set. start: until `serve` with a private server has said where it listens.",
-        args.streams,
-        format_size(args.stream_size)
-    ));
+    for (rows, text) in methods(args, &lab.config.storage) {
+        if rows.iter().any(|row| wanted(&args.only, row)) {
+            report.method(text);
+        }
+    }
+}
+
+/// How single rows were measured.
+fn methods(args: &Args, storage: &StorageConfig) -> Vec<(&'static [&'static str], String)> {
+    vec![
+        (&["get-4k"], format!("get-4k, bare: {}.", one_line(small::LOCATE))),
+        (
+            &["put-4k"],
+            format!(
+                "put-4k, bare, in two tables without triggers, checks or foreign keys: {}.",
+                one_line(small::INSERT)
+            ),
+        ),
+        (
+            &["get-large", "get-large-x8"],
+            format!(
+                "get-large: objects of {}; bare: SELECT lo_get(oid, offset, {}) one after another on one connection; on \
+                 several, the best of 1, 2, 4 and 8 connections. The gateway keeps no block in memory where this version \
+                 can do without.",
+                format_size(args.large),
+                format_size(storage.read_window)
+            ),
+        ),
+        (
+            &["put-1m", "put-1m-x8", "put-8m", "put-8m-x8", "put-huge"],
+            format!(
+                "put-1m and longer: the best of lo_from_bytea in a CTE with the row's insert, lo_create and lowrite of {} \
+                 chunks (three under way) with the insert in one transaction, the same with lo_put where the body is \
+                 longer than a statement, and bytea in the row. After every turn what was stored is removed and its room \
+                 freed by VACUUM.",
+                format_size(storage.write_chunk)
+            ),
+        ),
+        (
+            &["list-page", "list-delimiter"],
+            format!(
+                "list-page, list-delimiter: one connection, {} keys below {} prefixes; bare, for both, pages of 1000 rows: \
+                 {}. Bare loose scan, the same common prefixes: {}.",
+                args.rows,
+                list::PREFIXES,
+                one_line(list::SCAN),
+                one_line(list::LOOSE_SCAN)
+            ),
+        ),
+        (
+            &["delete-1000", "delete-large", "copy-large", "complete"],
+            "delete-*, copy-large, complete: the same request on large contents (lobgate) and on small ones, one at a time; \
+             delete-1000: contents of 256 KiB against 4 KiB; complete: all parts are one object, the first by \
+             UploadPartCopy, the others as rows by SQL."
+                .to_owned(),
+        ),
+        (
+            &growth::ROWS,
+            format!(
+                "growth-*: {} objects against the few that were there first, 8 connections, keys in random order; few and \
+                 many can't be measured in turns.",
+                args.objects
+            ),
+        ),
+        (
+            &["memory"],
+            format!(
+                "memory: VmHWM of a gateway with {0} uploads and {0} downloads of {1} at once, those that are told to slow \
+                 down sent again; the limit is 200 MiB and the cache that is set.",
+                args.streams,
+                format_size(args.stream_size)
+            ),
+        ),
+        (&process::STARTS, "start: until serve with a private server has said where it listens.".to_owned()),
+    ]
 }
 
 fn one_line(sql: &str) -> String {
