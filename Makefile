@@ -5,7 +5,7 @@ CARGO_FLAGS := --ignore-rust-version --locked
 ARGS ?=
 export PATH := $(CURDIR)/.venv/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup setup-tests build run test check fmt deny compat bench image
+.PHONY: help setup setup-tests build run test check fmt deny chaos compat bench image
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ deny: ## Check the licences and sources of the dependencies
 
 fmt: ## Format the code
 	cargo fmt --all
+
+chaos: setup-tests ## Break everything for an hour, or SECONDS, and show the figures (SEED=… repeats the choices)
+	LOBGATE_CHAOS_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),LOBGATE_CHAOS_SEED=$(SEED)) \
+		cargo test $(CARGO_FLAGS) --test integration -- --nocapture faults::history
 
 compat: ## Run the client compatibility suite
 	@if [ -x compat/run.sh ]; then compat/run.sh; else echo "compat/run.sh is not there yet" >&2; exit 1; fi

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod config;
 pub mod db;
 pub mod embedded;
+mod failpoints;
 pub mod gc;
 pub mod protocol;
 pub mod server;

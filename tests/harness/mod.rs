@@ -7,6 +7,7 @@ pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod database;
 pub(crate) mod inspect;
+pub(crate) mod linearizability;
 pub(crate) mod proxy;
 pub(crate) mod raw;
 pub(crate) mod request;

@@ -30,10 +30,15 @@ pub(crate) struct Reply {
 
 impl Connection {
     pub(crate) async fn open(endpoint: &str) -> Self {
+        Self::try_open(endpoint).await.expect("connect to the gateway")
+    }
+
+    /// [`Connection::open`] for a gateway that may be gone.
+    pub(crate) async fn try_open(endpoint: &str) -> Result<Self, String> {
         let address = endpoint.trim_start_matches("http://");
-        let stream = TcpStream::connect(address).await.expect("connect to the gateway");
+        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).expect("no delay");
-        Self { stream, buffer: Vec::new() }
+        Ok(Self { stream, buffer: Vec::new() })
     }
 
     /// Like [`Connection::open`], with a receive buffer so small that an unread answer soon stops the gateway.
@@ -56,7 +61,12 @@ impl Connection {
     }
 
     /// Writes while it reads, so that an early refusal of a long body is not lost.
-    pub(crate) async fn exchange(mut self, bytes: &[u8], is_head: bool) -> Reply {
+    pub(crate) async fn exchange(self, bytes: &[u8], is_head: bool) -> Reply {
+        self.try_exchange(bytes, is_head).await.unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// [`Connection::exchange`] with a gateway that may go away; the error says what was received till then.
+    pub(crate) async fn try_exchange(mut self, bytes: &[u8], is_head: bool) -> Result<Reply, String> {
         let (mut reader, mut writer) = self.stream.split();
         let mut received = Vec::new();
         let write = async {
@@ -67,13 +77,13 @@ impl Connection {
             let mut chunk = vec![0; 64 * 1024];
             loop {
                 if let Some(reply) = parse(&received, is_head, false) {
-                    return reply;
+                    return Ok(reply);
                 }
                 match reader.read(&mut chunk).await {
                     Ok(count) if count > 0 => received.extend_from_slice(&chunk[..count]),
                     ended => {
                         let why = format!("no answer: {ended:?}, received {}", String::from_utf8_lossy(&received));
-                        return parse(&received, is_head, true).expect(&why);
+                        return parse(&received, is_head, true).ok_or(why);
                     }
                 }
             }

@@ -199,6 +199,13 @@ impl RawRequest {
         connection.exchange(&head, self.method == "HEAD").await
     }
 
+    /// [`RawRequest::send`] to a gateway that may go away.
+    pub(crate) async fn try_send(&self) -> Result<Reply, String> {
+        let (mut head, body) = self.wire();
+        head.extend_from_slice(&body);
+        Connection::try_open(&self.endpoint).await?.try_exchange(&head, self.method == "HEAD").await
+    }
+
     /// Sends it all and leaves the answer unread, on a connection with a small receive buffer.
     pub(crate) async fn open(&self) -> Connection {
         let (mut head, body) = self.wire();

@@ -32,6 +32,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::config::{Config, ConfigError, ConfigFlags};
+use crate::failpoints;
 
 /// How long background work may take to end once a command is done.
 const WIND_DOWN: Duration = Duration::from_secs(5);
@@ -91,6 +92,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    let _armed = failpoints::arm();
     match execute(cli) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::ProblemsFound) => ExitCode::from(3),

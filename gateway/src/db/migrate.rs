@@ -11,6 +11,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
+use crate::failpoints;
+
 mod embedded {
     refinery::embed_migrations!("migrations");
 }
@@ -140,6 +142,7 @@ impl AsyncTransaction for OpenTransaction<'_> {
     ) -> Result<usize, Self::Error> {
         let mut count = 0;
         for query in queries {
+            failpoints::reach("mid_migration");
             self.0.batch_execute(query).await?;
             count += 1;
         }

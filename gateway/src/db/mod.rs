@@ -19,6 +19,8 @@ use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, Q
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use crate::failpoints;
+
 pub use connect::{ConnectError, Target};
 pub use error::{DbError, DbErrorKind};
 pub use migrate::{MigrateError, MigrationState, migrate, migration_state};
@@ -204,8 +206,10 @@ impl Db {
         map: fn(Row) -> T,
     ) -> Result<Vec<T>, DbError> {
         let client = self.connection(lane).await?;
+        failpoints::reach_statement("before", statement.name);
         let rows = statement.run_mapped(&client, self.facts.pooled, params, map);
         if let Ok(outcome) = tokio::time::timeout(self.answer_timeout, rows).await {
+            failpoints::reach_statement("after", statement.name);
             return outcome;
         }
         // The server's own timeout did not speak: it hangs, or the network does. The connection is of no more use.

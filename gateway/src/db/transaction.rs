@@ -12,6 +12,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::{Db, DbError, DbErrorKind, Statement};
+use crate::failpoints;
 
 /// A connection that does not finish its ROLLBACK in this time is closed instead.
 const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,7 +39,10 @@ impl Tx {
     /// # Errors
     /// [`DbError`]; the transaction can then only be dropped.
     pub async fn run(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, DbError> {
-        statement.run(self.connection()?, self.db.facts().pooled, params).await
+        failpoints::reach_statement("before", statement.name);
+        let outcome = statement.run(self.connection()?, self.db.facts().pooled, params).await;
+        failpoints::reach_statement("after", statement.name);
+        outcome
     }
 
     /// Runs a statement whose text is not known before: of tables of others.
@@ -54,8 +58,10 @@ impl Tx {
     /// # Errors
     /// [`DbErrorKind::Indeterminate`] where the answer was lost; any other kind means that the transaction did not happen.
     pub async fn commit(mut self) -> Result<(), DbError> {
+        failpoints::reach_statement("before_commit", self.name);
         match self.connection()?.batch_execute("COMMIT").await {
             Ok(()) => {
+                failpoints::reach_statement("after_commit", self.name);
                 self.client = None;
                 Ok(())
             }
