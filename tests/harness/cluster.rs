@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, chown, geteuid};
+use tempfile::TempDir;
 use tokio_postgres::config::Host;
 
 use super::undertaker;
@@ -38,6 +39,8 @@ struct Own {
     directory: PathBuf,
     binaries: PathBuf,
     fsync: bool,
+    /// Beside those of every cluster.
+    settings: Vec<String>,
     postmaster: Mutex<Child>,
 }
 
@@ -67,32 +70,62 @@ impl Cluster {
 
     /// Starts a new cluster. Crash tests want `fsync`, everything else is faster without.
     pub(crate) fn start(fsync: bool) -> Arc<Self> {
-        let directory = tempfile::Builder::new().prefix("lobgate-test-pg-").tempdir().expect("a directory").keep();
-        undertaker::remove_cluster_at_end(&directory);
-        if let Some(user) = unprivileged() {
-            chown(&directory, Some(user.uid), Some(user.gid)).expect("give the directory to the server's user");
-        }
-        let binaries = binaries();
-        let initdb = command(&binaries.join("initdb"), &directory)
+        Self::create(directory("lobgate-test-pg-"), fsync, &[])
+    }
+
+    /// Starts a durable one with further settings.
+    pub(crate) async fn start_with(settings: &[String]) -> Arc<Self> {
+        let settings = settings.to_vec();
+        let starting =
+            tokio::task::spawn_blocking(move || Self::create(directory("lobgate-test-pg-"), true, &settings));
+        starting.await.expect("a cluster")
+    }
+
+    /// Starts a durable one whose files lie in a small place.
+    pub(crate) fn start_in(place: &Path) -> Arc<Self> {
+        let small = ["max_wal_size=32MB", "min_wal_size=32MB", "shared_buffers=16MB"].map(str::to_owned);
+        Self::create(directory_in(place, "lobgate-test-pg-"), true, &small)
+    }
+
+    /// Starts one on the files of another, which lie in `data` of a directory.
+    pub(crate) async fn start_on(files: TempDir, settings: &[String]) -> Arc<Self> {
+        let settings = settings.to_vec();
+        tokio::task::spawn_blocking(move || Self::launch(files, true, &settings)).await.expect("a cluster")
+    }
+
+    fn create(directory: TempDir, fsync: bool, settings: &[String]) -> Arc<Self> {
+        let initdb = command(&binaries().join("initdb"), directory.path())
             .args(["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C", "-D"])
-            .arg(directory.join("data"))
+            .arg(directory.path().join("data"))
             .output()
             .expect("run initdb");
         assert!(initdb.status.success(), "initdb: {}", String::from_utf8_lossy(&initdb.stderr));
-        let port = free_port();
-        let postmaster = Mutex::new(launch(&binaries, &directory, port, fsync));
+        let cluster = Self::launch(directory, fsync, settings);
+        cluster.create_role();
+        cluster
+    }
+
+    fn launch(directory: TempDir, fsync: bool, settings: &[String]) -> Arc<Self> {
+        let directory = directory.keep();
+        undertaker::remove_cluster_at_end(&directory);
+        let (binaries, port) = (binaries(), free_port());
+        let postmaster = Mutex::new(launch(&binaries, &directory, port, fsync, settings));
         let mut superuser = tokio_postgres::Config::new();
         superuser.host("127.0.0.1").port(port).user("postgres").dbname("postgres");
         let cluster = Self {
             host: "127.0.0.1".to_owned(),
             port,
             superuser,
-            own: Some(Own { directory, binaries, fsync, postmaster }),
+            own: Some(Own { directory, binaries, fsync, settings: settings.to_vec(), postmaster }),
             template: tokio::sync::OnceCell::new(),
         };
         cluster.await_ready();
-        cluster.create_role();
         Arc::new(cluster)
+    }
+
+    /// The directory of the server's programs.
+    pub(crate) fn binaries(&self) -> PathBuf {
+        self.own.as_ref().map_or_else(binaries, |own| own.binaries.clone())
     }
 
     /// How to reach database `name` as the superuser.
@@ -123,7 +156,7 @@ impl Cluster {
     pub(crate) fn restart(&self) {
         let own = self.own.as_ref().expect("a cluster of our own");
         let _ = fs::remove_file(own.directory.join("data/postmaster.pid"));
-        let child = launch(&own.binaries, &own.directory, self.port, own.fsync);
+        let child = launch(&own.binaries, &own.directory, self.port, own.fsync, &own.settings);
         *own.postmaster.lock().expect("the postmaster") = child;
         self.await_ready();
     }
@@ -133,7 +166,7 @@ impl Cluster {
         let started = Instant::now();
         loop {
             let status = fs::read_to_string(own.directory.join("data/postmaster.pid")).unwrap_or_default();
-            if status.lines().nth(7).is_some_and(|line| line.trim() == "ready") {
+            if status.lines().nth(7).is_some_and(|line| matches!(line.trim(), "ready" | "standby")) {
                 return;
             }
             let ended = own.postmaster.lock().expect("the postmaster").try_wait().expect("its state");
@@ -178,7 +211,7 @@ pub(crate) fn url_at(host: &str, port: u16, name: &str) -> String {
     format!("postgres://{ROLE}:{ROLE_PASSWORD}@{host}:{port}/{name}")
 }
 
-fn launch(binaries: &Path, directory: &Path, port: u16, fsync: bool) -> Child {
+fn launch(binaries: &Path, directory: &Path, port: u16, fsync: bool, settings: &[String]) -> Child {
     let log = fs::File::options().create(true).append(true).open(directory.join("log")).expect("a log file");
     let mut postgres = command(&binaries.join("postgres"), directory);
     postgres.arg("-D").arg(directory.join("data")).arg("-k").arg(directory).args(["-p", &port.to_string()]);
@@ -196,6 +229,9 @@ fn launch(binaries: &Path, directory: &Path, port: u16, fsync: bool) -> Child {
         "autovacuum_naptime=10s".to_owned(),
     ] {
         postgres.args(["-c", &setting]);
+    }
+    for setting in settings {
+        postgres.args(["-c", setting]);
     }
     let log_twin = log.try_clone().expect("a second handle of the log");
     postgres.stdin(Stdio::null()).stdout(log).stderr(log_twin).process_group(0).spawn().expect("start postgres")
@@ -235,6 +271,19 @@ fn binaries() -> PathBuf {
     std::env::split_paths(&path)
         .find(|directory| directory.join("initdb").exists() && directory.join("postgres").exists())
         .expect("PostgreSQL's server binaries: install them, or set LOBGATE_TEST_PG_BIN or LOBGATE_TEST_DATABASE_URL")
+}
+
+/// A directory that the server's user may write.
+pub(crate) fn directory(prefix: &str) -> TempDir {
+    directory_in(&std::env::temp_dir(), prefix)
+}
+
+fn directory_in(place: &Path, prefix: &str) -> TempDir {
+    let directory = tempfile::Builder::new().prefix(prefix).tempdir_in(place).expect("a directory");
+    if let Some(user) = unprivileged() {
+        chown(directory.path(), Some(user.uid), Some(user.gid)).expect("give the directory to the server's user");
+    }
+    directory
 }
 
 /// A port that was free a moment ago.

@@ -30,7 +30,17 @@ impl Database {
 
     /// A database that lobgate has never seen, on the shared cluster.
     pub(crate) async fn virgin() -> Self {
-        Self::copy_of(Cluster::shared(), "template0").await
+        Self::empty_on(Cluster::shared()).await
+    }
+
+    /// The same on `cluster`.
+    pub(crate) async fn empty_on(cluster: Arc<Cluster>) -> Self {
+        Self::copy_of(cluster, "template0").await
+    }
+
+    /// A database that came with the files of `cluster`.
+    pub(crate) fn existing(cluster: Arc<Cluster>, name: &str) -> Self {
+        Self { cluster, name: name.to_owned() }
     }
 
     async fn copy_of(cluster: Arc<Cluster>, template: &str) -> Self {

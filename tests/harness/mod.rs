@@ -13,6 +13,7 @@ pub(crate) mod raw;
 pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod sigv4;
+pub(crate) mod small_disk;
 mod undertaker;
 
 pub(crate) use undertaker::{forget, kill_at_end};

@@ -123,7 +123,8 @@ pub async fn run(
     stop: &CancellationToken,
 ) -> anyhow::Result<Report> {
     let target = Target::parse(url)?;
-    let facts = db::probe(&target, startup::pooler(config), config.database.connect_timeout).await?;
+    let facts =
+        db::probe(&target, startup::pooler(config), db::Standbys::Refused, config.database.connect_timeout).await?;
     anyhow::ensure!(
         !facts.pooled,
         "a transaction pooler stands before the database, and would be measured along with it: name the server itself in --database-url"

@@ -58,7 +58,7 @@ async fn status(config: &Config, url: &str) -> anyhow::Result<()> {
 async fn up(config: &Config, url: &str) -> anyhow::Result<()> {
     let target = Target::parse(url)?;
     // The probe says what the server lacks in better words than a failing migration would.
-    db::probe(&target, db::Pooler::Auto, config.database.connect_timeout).await?;
+    db::probe(&target, db::Pooler::Auto, db::Standbys::Refused, config.database.connect_timeout).await?;
     let mut client = target.connect(config.database.connect_timeout).await?;
     let applied = db::migrate(&mut client).await?;
     for migration in &applied {

@@ -95,7 +95,8 @@ async fn serve_on(
 
 /// What a newcomer needs: where, with which keys, and a first command that works as it stands.
 fn greeting(config: &Config, root: &RootCredentials, addresses: BoundAddresses) -> Vec<String> {
-    let endpoint = format!("http://{}", reachable(addresses.listen));
+    let scheme = if config.tls.files().is_some() { "https" } else { "http" };
+    let endpoint = format!("{scheme}://{}", reachable(addresses.listen));
     let mut lines = vec![format!("endpoint:   {endpoint}"), format!("access key: {}", root.access_key)];
     // A configured secret is the operator's own: it isn't repeated.
     let secret = if root.generated {

@@ -31,6 +31,8 @@ pub struct DatabaseConfig {
     pub statement_timeout: Duration,
     /// Whether a connection pooler sits between gateway and server. Default `auto`.
     pub pooler: Pooler,
+    /// Whether the server may be a standby, for a gateway that only reads until it is promoted. Default false.
+    pub allow_standby: bool,
     /// Age at which an idle connection is replaced. 1m..=7d, default 30m.
     #[serde(with = "units::duration")]
     pub max_connection_age: Duration,
@@ -58,6 +60,7 @@ impl Default for DatabaseConfig {
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(60),
             pooler: Pooler::Auto,
+            allow_standby: false,
             max_connection_age: Duration::from_secs(30 * 60),
         }
     }

@@ -17,6 +17,7 @@ mod log;
 mod secret;
 mod server;
 mod storage;
+mod tls;
 mod units;
 mod validate;
 
@@ -34,6 +35,7 @@ pub use log::{LogConfig, LogFormat};
 pub use secret::Secret;
 pub use server::ServerConfig;
 pub use storage::{LARGE_OBJECT_PAGE, StorageConfig};
+pub use tls::TlsConfig;
 pub use units::{format_duration, format_size, parse_duration, parse_size};
 
 use validate::require;
@@ -60,6 +62,8 @@ pub struct Config {
     pub region: String,
     /// Base domains of virtual-host addressing (`bucket.domain`), lower case. Default `localhost`.
     pub domains: Vec<String>,
+    /// The certificate of the S3 endpoint.
+    pub tls: TlsConfig,
     /// Limits of the listening side.
     pub server: ServerConfig,
     /// Pools and timeouts towards the database.
@@ -88,6 +92,7 @@ impl Default for Config {
             root_secret_key: None,
             region: "us-east-1".to_owned(),
             domains: vec!["localhost".to_owned()],
+            tls: TlsConfig::default(),
             server: ServerConfig::default(),
             database: DatabaseConfig::default(),
             storage: StorageConfig::default(),
@@ -170,6 +175,7 @@ impl Config {
         require(region_fits, "region", "must be 1 to 64 lower-case letters, digits or hyphens such as \"us-east-1\"")?;
         let hosts_fit = self.domains.iter().all(|domain| is_host_name(domain));
         require(hosts_fit, "domains", "must list lower-case host names without port such as \"s3.example.org\"")?;
+        self.tls.validate()?;
         self.server.validate()?;
         self.database.validate()?;
         self.storage.validate()?;

@@ -1,7 +1,7 @@
 //! `[server]`: what one gateway process accepts from its clients.
 //!
 //! Every limit here bounds something a client could otherwise make grow: sockets, requests in flight, time spent
-//! waiting. Timeouts are idle timeouts: a slow but steady transfer is never cut off by them.
+//! waiting. Timeouts are idle timeouts: a steady transfer above `min_transfer_rate` is never cut off by them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ConfigError;
 use super::units;
-use super::validate::{require_duration, require_range};
+use super::validate::{require_duration, require_range, require_size};
 
 /// Limits and timeouts of the listening side.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -28,6 +28,10 @@ pub struct ServerConfig {
     /// Longest time a client may take no bytes of a response. 1s..=1d, default 60s.
     #[serde(with = "units::duration")]
     pub write_idle_timeout: Duration,
+    /// Bytes per second that a client has to send of a body, or take of a response, in the long run: it is given up when it
+    /// is an idle timeout behind. 0 (no limit) ..=1GiB, default 4KiB.
+    #[serde(with = "units::size")]
+    pub min_transfer_rate: u64,
     /// Time given to running requests when the gateway stops. 0s..=1h, default 30s.
     #[serde(with = "units::duration")]
     pub shutdown_grace: Duration,
@@ -41,6 +45,7 @@ impl Default for ServerConfig {
             header_read_timeout: Duration::from_secs(15),
             body_idle_timeout: Duration::from_secs(60),
             write_idle_timeout: Duration::from_secs(60),
+            min_transfer_rate: 4 << 10,
             shutdown_grace: Duration::from_secs(30),
         }
     }
@@ -56,6 +61,7 @@ impl ServerConfig {
         require_duration("server.header_read_timeout", self.header_read_timeout, SECOND..=HOUR)?;
         require_duration("server.body_idle_timeout", self.body_idle_timeout, SECOND..=DAY)?;
         require_duration("server.write_idle_timeout", self.write_idle_timeout, SECOND..=DAY)?;
+        require_size("server.min_transfer_rate", self.min_transfer_rate, 0..=1 << 30)?;
         require_duration("server.shutdown_grace", self.shutdown_grace, Duration::ZERO..=HOUR)
     }
 }

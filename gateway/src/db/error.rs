@@ -100,6 +100,15 @@ impl DbError {
         self.driver().and_then(tokio_postgres::Error::code)
     }
 
+    /// Whether a standby refused to give out an oid or a transaction id (varsup.c); the server calls that an internal
+    /// error, and the names of its routines are the same in every language.
+    #[must_use]
+    pub fn is_of_standby(&self) -> bool {
+        let routine = self.driver().and_then(tokio_postgres::Error::as_db_error).and_then(|e| e.routine());
+        self.sqlstate() == Some(&SqlState::INTERNAL_ERROR)
+            && matches!(routine, Some("GetNewObjectId" | "GetNewTransactionId"))
+    }
+
     /// Whether the statement may have been committed.
     #[must_use]
     pub fn is_indeterminate(&self) -> bool {

@@ -24,7 +24,7 @@ use crate::failpoints;
 pub use connect::{ConnectError, Target};
 pub use error::{DbError, DbErrorKind};
 pub use migrate::{MigrateError, MigrationState, migrate, migration_state};
-pub use probe::{Pooler, ProbeError, ServerFacts, probe};
+pub use probe::{Pooler, ProbeError, ServerFacts, Standbys, probe};
 pub use statement::{Segments, Statement};
 pub use transaction::Tx;
 

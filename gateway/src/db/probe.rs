@@ -27,6 +27,8 @@ pub struct ServerFacts {
     pub lz4: bool,
     /// `fsync` of the server.
     pub fsync: bool,
+    /// Whether it is a standby: nothing can be written.
+    pub standby: bool,
 }
 
 /// Whether a transaction pooler is in between.
@@ -38,6 +40,15 @@ pub enum Pooler {
     None,
     /// There is one.
     Transaction,
+}
+
+/// Whether a standby will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standbys {
+    /// Only a server that can be written to.
+    Refused,
+    /// For reading.
+    Allowed,
 }
 
 /// Why the server cannot be used. Each is one sentence with its mend.
@@ -84,7 +95,12 @@ impl ServerFacts {
 ///
 /// # Errors
 /// [`ProbeError`] says what is missing and how to mend it.
-pub async fn probe(target: &Target, pooler: Pooler, timeout: Duration) -> Result<ServerFacts, ProbeError> {
+pub async fn probe(
+    target: &Target,
+    pooler: Pooler,
+    standbys: Standbys,
+    timeout: Duration,
+) -> Result<ServerFacts, ProbeError> {
     let client = target.connect(timeout).await?;
     let version_text = one(&client, "SHOW server_version").await?;
     let version: u32 = one(&client, "SHOW server_version_num").await?.parse().unwrap_or(0);
@@ -100,14 +116,15 @@ pub async fn probe(target: &Target, pooler: Pooler, timeout: Duration) -> Result
              CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
         )));
     }
-    if one(&client, "SELECT pg_is_in_recovery()").await? == "t" {
+    let standby = one(&client, "SELECT pg_is_in_recovery()").await? == "t";
+    if standby && standbys == Standbys::Refused {
         return Err(ProbeError::Unfit(
             "the server is a standby and accepts no writes: name the primary in database_url, or list all hosts and \
-             add target_session_attrs=read-write"
+             add target_session_attrs=read-write, or set database.allow_standby for a gateway that only reads"
                 .into(),
         ));
     }
-    if one(&client, "SHOW transaction_read_only").await? == "on" {
+    if !standby && one(&client, "SHOW transaction_read_only").await? == "on" {
         return Err(ProbeError::Unfit(
             "transactions on this database are read-only: ALTER ROLE or ALTER DATABASE … SET default_transaction_read_only = off".into(),
         ));
@@ -139,8 +156,10 @@ pub async fn probe(target: &Target, pooler: Pooler, timeout: Duration) -> Result
              ALTER ROLE … SET default_transaction_isolation = 'read committed'"
         )));
     }
-    check_rights(&client).await?;
-    Ok(ServerFacts { version, version_text, pooled, lz4, fsync })
+    if !standby {
+        check_rights(&client).await?;
+    }
+    Ok(ServerFacts { version, version_text, pooled, lz4, fsync, standby })
 }
 
 async fn check_rights(client: &Client) -> Result<(), ProbeError> {

@@ -7,6 +7,7 @@
 
 mod pace;
 pub mod sweep;
+mod trouble;
 pub mod verify;
 
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::storage::maintenance::Reaped;
 use crate::storage::{Lease, Storage};
 use pace::Pace;
+use trouble::Trouble;
 
 /// Pages of large objects destroyed before they are vacuumed (128 MiB), and the least time between two vacuums: each
 /// reads the index of all large objects.
@@ -43,13 +45,22 @@ pub struct GcOptions {
 
 /// Starts the background work; it ends when `shutdown` is cancelled, the lease last.
 pub fn start(storage: &Storage, lease: Lease, options: GcOptions, tasks: &TaskTracker, shutdown: &CancellationToken) {
-    tasks.spawn(keep_lease(lease, options.interval, shutdown.clone()));
-    tasks.spawn(Collector { storage: storage.clone(), options, vacuum: Vacuum::default() }.run(shutdown.clone()));
+    tasks.spawn(keep_lease(lease.clone(), options.interval, shutdown.clone()));
+    let collector = Collector {
+        storage: storage.clone(),
+        lease,
+        options,
+        vacuum: Vacuum::default(),
+        reaping: Trouble::with("destroying removed contents"),
+        expiring: Trouble::with("aborting abandoned multipart uploads"),
+    };
+    tasks.spawn(collector.run(shutdown.clone()));
 }
 
 /// Renews a lease until told to stop. A renewal that fails is tried again soon; reads stop by themselves when the lease
 /// has run out.
 pub async fn keep_lease(lease: Lease, interval: Duration, shutdown: CancellationToken) {
+    let mut trouble = Trouble::with("renewing the lease");
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -58,19 +69,23 @@ pub async fn keep_lease(lease: Lease, interval: Duration, shutdown: Cancellation
             _ = ticks.tick() => {}
         }
         while let Err(error) = lease.renew().await {
-            tracing::warn!(%error, "the lease could not be renewed");
+            trouble.begins(&error);
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(interval.min(RENEWAL_RETRY)) => {}
             }
         }
+        trouble.ends();
     }
 }
 
 struct Collector {
     storage: Storage,
+    lease: Lease,
     options: GcOptions,
     vacuum: Vacuum,
+    reaping: Trouble,
+    expiring: Trouble,
 }
 
 impl Collector {
@@ -82,6 +97,9 @@ impl Collector {
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 _ = ticks.tick() => {}
+            }
+            if self.lease.is_on_standby() {
+                continue;
             }
             if round % EXPIRY_ROUNDS == 0 {
                 self.expire().await;
@@ -95,11 +113,11 @@ impl Collector {
         }
     }
 
-    async fn expire(&self) {
+    async fn expire(&mut self) {
         match self.storage.expire_uploads(self.options.upload_expiry, EXPIRY_BATCH).await {
-            Ok(0) => {}
+            Ok(0) => self.expiring.ends(),
             Ok(aborted) => tracing::info!(aborted, "abandoned multipart uploads aborted"),
-            Err(error) => tracing::warn!(%error, "abandoned multipart uploads could not be aborted"),
+            Err(error) => self.expiring.begins(&error),
         }
     }
 
@@ -109,6 +127,7 @@ impl Collector {
             let pace = Pace::begin();
             match self.storage.reap(self.options.batch).await {
                 Ok(Some(reaped)) => {
+                    self.reaping.ends();
                     self.vacuum.count(&reaped);
                     metrics::counter!("lobgate_reaped_contents_total").increment(reaped.contents);
                     metrics::counter!("lobgate_reaped_bytes_total").increment(reaped.bytes);
@@ -119,7 +138,7 @@ impl Collector {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "removed contents could not be destroyed");
+                    self.reaping.begins(&error);
                     return;
                 }
             }

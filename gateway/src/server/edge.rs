@@ -9,7 +9,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -27,6 +27,7 @@ use crate::protocol::{error, names};
 use super::ServerSettings;
 use super::error_body::{self, Asked, Named};
 use super::host::Hosts;
+use super::patience::Terms;
 use super::request_body::RequestBody;
 use super::request_id::RequestId;
 use super::response_body::{Exchange, ResponseBody};
@@ -43,7 +44,7 @@ struct Inner {
     hosts: Hosts,
     /// One permit for each request under way.
     places: Arc<Semaphore>,
-    body_idle_timeout: Duration,
+    body_terms: Terms,
     region: Arc<str>,
 }
 
@@ -63,8 +64,9 @@ impl Edge {
     /// A service with the limits of the settings.
     pub(crate) fn new(s3: S3Service, hosts: Hosts, settings: &ServerSettings) -> Self {
         let places = Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS)));
-        let (body_idle_timeout, region) = (settings.body_idle_timeout, settings.region.as_str().into());
-        Self(Arc::new(Inner { s3, hosts, places, body_idle_timeout, region }))
+        let body_terms = Terms { idle: settings.body_idle_timeout, rate: settings.min_transfer_rate };
+        let region = settings.region.as_str().into();
+        Self(Arc::new(Inner { s3, hosts, places, body_terms, region }))
     }
 
     async fn handle(self, request: Request<Incoming>) -> Response<ResponseBody> {
@@ -81,7 +83,7 @@ impl Edge {
         let expects_continue = request.headers().contains_key(header::EXPECT);
         let version = request.version();
         let (mut parts, incoming) = request.into_parts();
-        let body = RequestBody::new(incoming, &parts, self.0.body_idle_timeout);
+        let body = RequestBody::new(incoming, &parts, self.0.body_terms);
 
         let permit = Arc::clone(&self.0.places).try_acquire_owned().ok();
         let answer = match self.check(&parts, permit.as_ref()) {

@@ -1,4 +1,5 @@
-//! Connections: accepted up to a cap, served over HTTP/1.1 and HTTP/2 without TLS, drained on shutdown.
+//! Connections: accepted up to a cap, served over HTTP/1.1 and HTTP/2, with TLS where there is a certificate, drained on
+//! shutdown.
 //!
 //! The permit for a connection is taken before the connection is accepted: what exceeds the cap waits in the kernel's
 //! queue and costs nothing here. On shutdown the socket closes first, then every connection finishes the request it is
@@ -17,6 +18,8 @@ use tokio_util::task::TaskTracker;
 
 use super::edge::Edge;
 use super::idle_io::WriteTimeout;
+use super::patience::Terms;
+use super::tls::Tls;
 
 /// Wait after a failed accept: usually no file descriptors, which only time brings back.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
@@ -35,18 +38,26 @@ const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct ConnectionLimits {
     pub(crate) max_connections: usize,
     pub(crate) header_read_timeout: Duration,
-    pub(crate) write_idle_timeout: Duration,
+    pub(crate) write_terms: Terms,
     pub(crate) shutdown_grace: Duration,
 }
 
 /// Serves until the token is cancelled and the connections are drained.
-pub(crate) async fn run(listener: TcpListener, edge: Edge, limits: ConnectionLimits, shutdown: CancellationToken) {
+pub(crate) async fn run(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    edge: Edge,
+    limits: ConnectionLimits,
+    shutdown: CancellationToken,
+) {
     let connections = Connections {
         http: Arc::new(http_builder(limits.header_read_timeout)),
         edge,
+        tls,
+        handshake_timeout: limits.header_read_timeout,
         tasks: TaskTracker::new(),
         give_up: CancellationToken::new(),
-        write_idle_timeout: limits.write_idle_timeout,
+        write_terms: limits.write_terms,
     };
     let graceful = GracefulShutdown::new();
     let permits = Arc::new(Semaphore::new(limits.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
@@ -104,27 +115,46 @@ fn http_builder(header_read_timeout: Duration) -> Builder<TokioExecutor> {
 struct Connections {
     http: Arc<Builder<TokioExecutor>>,
     edge: Edge,
+    tls: Option<Tls>,
+    handshake_timeout: Duration,
     tasks: TaskTracker,
     /// Cancelled when the grace period is over.
     give_up: CancellationToken,
-    write_idle_timeout: Duration,
+    write_terms: Terms,
 }
 
 impl Connections {
     fn serve(&self, socket: TcpStream, graceful: &GracefulShutdown, permit: Permit) {
         let (http, edge, give_up) = (Arc::clone(&self.http), self.edge.clone(), self.give_up.clone());
-        let (watcher, write_idle_timeout) = (graceful.watcher(), self.write_idle_timeout);
+        let (watcher, write_terms) = (graceful.watcher(), self.write_terms);
+        let (tls, handshake_timeout) = (self.tls.as_ref().map(Tls::acceptor), self.handshake_timeout);
         self.tasks.spawn(async move {
             let _permit = permit;
             if let Err(error) = socket.set_nodelay(true) {
                 tracing::debug!(%error, "TCP_NODELAY cannot be set");
             }
-            let io = TokioIo::new(WriteTimeout::new(socket, write_idle_timeout));
-            let connection = watcher.watch(http.serve_connection(io, edge).into_owned());
-            tokio::select! {
-                outcome = connection => if let Err(error) = outcome {
+            let socket = WriteTimeout::new(socket, write_terms);
+            let serve = async {
+                let served = match tls {
+                    None => watcher.watch(http.serve_connection(TokioIo::new(socket), edge).into_owned()).await,
+                    Some(acceptor) => {
+                        let Ok(shaken) = tokio::time::timeout(handshake_timeout, acceptor.accept(socket)).await else {
+                            return tracing::debug!("a TLS handshake takes too long");
+                        };
+                        match shaken {
+                            Ok(stream) => {
+                                watcher.watch(http.serve_connection(TokioIo::new(stream), edge).into_owned()).await
+                            }
+                            Err(error) => return tracing::debug!(%error, "a TLS handshake fails"),
+                        }
+                    }
+                };
+                if let Err(error) = served {
                     tracing::debug!(%error, "a connection ends");
-                },
+                }
+            };
+            tokio::select! {
+                () = serve => {}
                 () = give_up.cancelled() => tracing::warn!("a connection outlives the grace period and is dropped"),
             }
         });

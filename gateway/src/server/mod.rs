@@ -10,12 +10,15 @@ mod final_chunk;
 mod host;
 mod idle_io;
 mod listener;
+mod open_files;
+mod patience;
 mod request_body;
 mod request_id;
 mod response_body;
 mod s3_service;
 mod second_pass;
 mod sub_resources;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,6 +41,8 @@ use crate::storage::{BlockCache, Lease, Storage};
 use edge::Edge;
 use host::Hosts;
 use listener::ConnectionLimits;
+use patience::Terms;
+use tls::Tls;
 
 /// What the server needs of the configuration.
 #[derive(Clone, Debug)]
@@ -56,6 +61,8 @@ pub struct ServerSettings {
     pub body_idle_timeout: Duration,
     /// Between two pieces of an answer that the client takes.
     pub write_idle_timeout: Duration,
+    /// What a client has to send, or take, in the long run, bytes per second; 0 for nothing.
+    pub min_transfer_rate: u64,
     /// For requests under way to end on shutdown.
     pub shutdown_grace: Duration,
 }
@@ -99,6 +106,8 @@ pub async fn run(
     ready: oneshot::Sender<BoundAddresses>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    let pools = config.database.pool_size + config.database.writer_pool_size;
+    open_files::allow(config.server.max_connections + pools);
     let db = startup::open_database(config, database_url, Schema::Migrate).await?;
     let lease = Lease::register(&db, config.gc.lease).await?;
     let cache = BlockCache::new(config.cache.memory);
@@ -107,7 +116,8 @@ pub async fn run(
     // The lease outlives the requests: reads that drain on shutdown are still under it.
     let served = CancellationToken::new();
     gc::start(&storage, lease.clone(), gc_options(config), &background, &served);
-    let services = Services { storage: storage.clone(), database_is_up: ready_check(storage), root };
+    let tls = tls::open(&config.tls, &shutdown)?;
+    let services = Services { storage: storage.clone(), database_is_up: ready_check(storage), root, tls };
     let outcome = serve(ServerSettings::from(config), services, listeners, ready, shutdown).await;
     served.cancel();
     background.close();
@@ -139,6 +149,7 @@ impl From<&Config> for ServerSettings {
             header_read_timeout: config.server.header_read_timeout,
             body_idle_timeout: config.server.body_idle_timeout,
             write_idle_timeout: config.server.write_idle_timeout,
+            min_transfer_rate: config.server.min_transfer_rate,
             shutdown_grace: config.server.shutdown_grace,
         }
     }
@@ -152,6 +163,8 @@ pub struct Services {
     pub database_is_up: ReadyCheck,
     /// The key pair of root.
     pub root: RootCredentials,
+    /// The endpoint's certificate.
+    tls: Option<Tls>,
 }
 
 /// Serves an engine until shutdown.
@@ -175,7 +188,7 @@ pub async fn serve(
     let limits = ConnectionLimits {
         max_connections: settings.max_connections,
         header_read_timeout: settings.header_read_timeout,
-        write_idle_timeout: settings.write_idle_timeout,
+        write_terms: Terms { idle: settings.write_idle_timeout, rate: settings.min_transfer_rate },
         shutdown_grace: settings.shutdown_grace,
     };
 
@@ -184,7 +197,7 @@ pub async fn serve(
     let admin = tokio::spawn(admin::serve(admin_listener, router, admin_shutdown.clone()));
     // Whoever waits may have gone; the server runs all the same.
     let _ = ready.send(addresses);
-    listener::run(listener, edge, limits, shutdown).await;
+    listener::run(listener, services.tls, edge, limits, shutdown).await;
     admin_shutdown.cancel();
     admin.await.context("the admin server ends badly")?
 }

@@ -1,4 +1,4 @@
-//! The body of a request, with a limit on silence and a way to read on after the answer is known.
+//! The body of a request, with limits on silence and trickles (`patience`) and a way to read on after the answer is known.
 //!
 //! A client that is still sending when it is refused would see a reset connection instead of the reason. So the edge
 //! keeps a handle on the body and, before it sends an error, reads on for a bounded time and amount. A body of which
@@ -15,27 +15,25 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use s3s::{S3Error, StdError};
-use tokio::time::Sleep;
 
 use crate::protocol::error::BodyIdle;
 
 use super::document::Document;
 use super::final_chunk::{FinalChunkMissing, Tail};
+use super::patience::{Patience, Terms};
 
 /// Most bytes read on behalf of an answer.
 const DRAIN_BYTES: u64 = 8 << 20;
 /// Longest time spent on it.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// A body that fails with [`BodyIdle`] when no byte arrives for as long as it allows. Clones share it.
+/// A body that fails with [`BodyIdle`] when patience with its client ends. Clones share it.
 #[derive(Clone)]
 pub(super) struct RequestBody(Arc<Mutex<Shared>>);
 
 struct Shared {
     incoming: Incoming,
-    idle_timeout: Duration,
-    /// Runs while the client is waited for.
-    idle: Option<Pin<Box<Sleep>>>,
+    patience: Patience,
     polled: bool,
     /// There never was a byte to read.
     empty: bool,
@@ -47,12 +45,11 @@ struct Shared {
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, request: &Parts, idle_timeout: Duration) -> Self {
+    pub(super) fn new(incoming: Incoming, request: &Parts, terms: Terms) -> Self {
         let ended = incoming.is_end_stream();
         Self(Arc::new(Mutex::new(Shared {
             incoming,
-            idle_timeout,
-            idle: None,
+            patience: Patience::new(terms),
             polled: false,
             empty: ended,
             ended,
@@ -101,7 +98,8 @@ impl Shared {
             return Poll::Ready(None);
         }
         if let Poll::Ready(next) = Pin::new(&mut self.incoming).poll_frame(cx) {
-            self.idle = None;
+            let arrived = next.as_ref().and_then(|next| next.as_ref().ok()).and_then(Frame::data_ref);
+            self.patience.moved(arrived.map_or(0, Bytes::len));
             self.ended = !matches!(next, Some(Ok(_)));
             if let Some(document) = &mut self.document {
                 let mut looked = match &next {
@@ -125,9 +123,7 @@ impl Shared {
             }
             return Poll::Ready(next.map(|frame| frame.map_err(StdError::from)));
         }
-        let idle_timeout = self.idle_timeout;
-        let idle = self.idle.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle_timeout)));
-        ready!(idle.as_mut().poll(cx));
+        ready!(self.patience.poll_waited(cx));
         self.ended = true;
         Poll::Ready(Some(Err(Box::new(BodyIdle))))
     }

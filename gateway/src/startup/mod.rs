@@ -6,7 +6,7 @@
 use anyhow::Context;
 
 use crate::config::{Config, Pooler as ConfiguredPooler};
-use crate::db::{self, Db, PoolOptions, Pooler, ServerFacts, Target};
+use crate::db::{self, Db, PoolOptions, Pooler, ServerFacts, Standbys, Target};
 use crate::storage::StorageOptions;
 
 /// Whether the schema may be changed on the way.
@@ -24,19 +24,20 @@ pub enum Schema {
 /// One sentence that says what is wrong with the URL, the server or the schema, and the mend.
 pub async fn open_database(config: &Config, url: &str, schema: Schema) -> anyhow::Result<Db> {
     let target = Target::parse(url)?;
-    let facts = db::probe(&target, pooler(config), config.database.connect_timeout).await?;
+    let facts = db::probe(&target, pooler(config), standbys(config), config.database.connect_timeout).await?;
     tell(&facts);
     let mut client = target.connect(config.database.connect_timeout).await?;
     match schema {
-        Schema::Migrate => {
+        Schema::Migrate if !facts.standby => {
             for migration in db::migrate(&mut client).await? {
                 tracing::info!(migration, "schema migrated");
             }
         }
-        Schema::Require => {
+        Schema::Migrate | Schema::Require => {
             let state = db::migration_state(&mut client).await?;
             if !state.pending.is_empty() {
-                anyhow::bail!("the schema lacks {}: run lobgate migrate up", state.pending.join(", "));
+                let place = if facts.standby { " on the primary" } else { "" };
+                anyhow::bail!("the schema lacks {}: run lobgate migrate up{place}", state.pending.join(", "));
             }
         }
     }
@@ -82,8 +83,17 @@ pub fn pooler(config: &Config) -> Pooler {
     }
 }
 
+fn standbys(config: &Config) -> Standbys {
+    if config.database.allow_standby { Standbys::Allowed } else { Standbys::Refused }
+}
+
 fn tell(facts: &ServerFacts) {
     tracing::info!(version = facts.version_text, pooled = facts.pooled, lz4 = facts.lz4, "connected to PostgreSQL");
+    if facts.standby {
+        tracing::info!(
+            "this server is a standby: objects are read and listed, writes are refused until it is promoted"
+        );
+    }
     if !facts.fsync {
         tracing::warn!(
             "fsync is off on this server: a crash of its machine may lose acknowledged writes; set fsync = on"

@@ -118,6 +118,7 @@ impl From<DbError> for StorageError {
     fn from(error: DbError) -> Self {
         let kind = match (error.kind(), error.sqlstate().map(tokio_postgres::error::SqlState::code)) {
             (DbErrorKind::Indeterminate, _) => ErrorKind::Indeterminate,
+            _ if error.is_of_standby() => ErrorKind::Unavailable,
             (_, Some("LG001")) => ErrorKind::NoSuchBucket,
             (_, Some("LG002")) => ErrorKind::NoSuchKey,
             (_, Some("LG003")) => ErrorKind::PreconditionFailed,

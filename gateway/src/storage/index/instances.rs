@@ -27,6 +27,9 @@ RETURNING pg_current_snapshot()::text",
     types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT, Type::FLOAT8],
 };
 
+static IS_STANDBY: Statement =
+    Statement { name: "is_standby", sql: "-- is_standby\nSELECT pg_is_in_recovery()", types: &[] };
+
 static ADOPT_REMOVED: Statement =
     Statement { name: "adopt_removed", sql: "-- adopt_removed\nSELECT lobgate.adopt_removed()", types: &[] };
 
@@ -61,6 +64,11 @@ pub(crate) async fn renew(db: &Db, who: &Identity, bound: &str) -> Result<String
     let rows =
         db.write_in(Lane::Lease, &RENEW, &[&who.id, &bound, &who.host, &who.version, &who.lease.as_secs_f64()]).await?;
     Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
+}
+
+/// Whether the server is a standby.
+pub(crate) async fn is_standby(db: &Db) -> Result<bool, DbError> {
+    Ok(db.read(&IS_STANDBY, &[]).await?.first().is_some_and(|row| row.get(0)))
 }
 
 /// Enters removals anew that come from another cluster. Returns how many.
