@@ -8,6 +8,8 @@ pub mod config;
 pub mod db;
 pub mod embedded;
 mod failpoints;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod gc;
 pub mod protocol;
 pub mod server;

@@ -98,6 +98,15 @@ fn file_layer(path: &Path) -> Result<Layer, ConfigError> {
     text_layer(&text, format!("file {}", path.display()))
 }
 
+/// The configuration of a file's text alone.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn from_text(text: &str) -> Result<Config, ConfigError> {
+    let config: Config =
+        Figment::from(text_layer(text, "file sample.toml".to_owned())?).extract().map_err(|error| explain(&error))?;
+    config.validate()?;
+    Ok(config)
+}
+
 /// The layer of a TOML text; unknown keys are errors.
 fn text_layer(text: &str, origin: String) -> Result<Layer, ConfigError> {
     let parsed = Toml::string(text).data().map_err(|error| syntax_error(&error, &origin))?;

@@ -11,13 +11,6 @@ fn env(variables: &[(&str, &str)]) -> Vec<Variable> {
     variables.iter().map(|(name, text)| (OsString::from(name), OsString::from(text))).collect()
 }
 
-fn from_text(text: &str) -> Result<Config, ConfigError> {
-    let config: Config =
-        Figment::from(text_layer(text, "file sample.toml".to_owned())?).extract().map_err(|error| explain(&error))?;
-    config.validate()?;
-    Ok(config)
-}
-
 fn message(result: Result<Config, ConfigError>) -> String {
     result.expect_err("the configuration was accepted").to_string()
 }

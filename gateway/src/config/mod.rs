@@ -31,6 +31,8 @@ pub use cache::CacheConfig;
 pub use database::{DatabaseConfig, Pooler};
 pub use error::ConfigError;
 pub use gc::GcConfig;
+#[cfg(any(test, fuzzing))]
+pub(crate) use load::from_text;
 pub use log::{LogConfig, LogFormat};
 pub use secret::Secret;
 pub use server::ServerConfig;

@@ -136,7 +136,12 @@ pub fn save(report: &SweepReport, path: &Path) -> anyhow::Result<()> {
 pub fn load(path: &Path) -> anyhow::Result<SweepReport> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("the report {} cannot be read", path.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is not a report of lobgate sweep report", path.display()))
+    parse(&text, path)
+}
+
+/// Reads the text of a report that lies at `path`.
+pub(crate) fn parse(text: &str, path: &Path) -> anyhow::Result<SweepReport> {
+    serde_json::from_str(text).with_context(|| format!("{} is not a report of lobgate sweep report", path.display()))
 }
 
 /// Told of work done.

@@ -78,6 +78,10 @@ fn check_configuration(configuration: &CreateBucketConfiguration, region: &str) 
         None | Some("") => Ok(()),
         Some(constraint) if constraint == region => Ok(()),
         Some("EU") if region == "eu-west-1" => Ok(()),
+        // Quoting it would make a document that is no XML.
+        Some(constraint) if constraint.contains(names::is_illegal_in_xml) => {
+            Err(s3_error!(InvalidLocationConstraint, "The specified location-constraint is not valid"))
+        }
         Some(constraint) => Err(s3_error!(
             IllegalLocationConstraintException,
             "The {constraint} location constraint is incompatible for the region specific endpoint this request was \

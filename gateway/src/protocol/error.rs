@@ -141,11 +141,13 @@ fn entity_too_large() -> S3Error {
     s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
 }
 
-fn incomplete_body() -> S3Error {
+/// 400 for a body that ends before its time.
+pub(crate) fn incomplete_body() -> S3Error {
     s3_error!(IncompleteBody, "You did not provide the number of bytes specified by the Content-Length HTTP header")
 }
 
-fn request_timeout() -> S3Error {
+/// 400 for a client that was waited for too long.
+pub(crate) fn request_timeout() -> S3Error {
     s3_error!(
         RequestTimeout,
         "Your socket connection to the server was not read from or written to within the timeout period."

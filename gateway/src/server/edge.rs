@@ -91,7 +91,11 @@ impl Edge {
             Ok(()) => {
                 parts.extensions.insert(envelope.operation.clone());
                 let answer = self.call_s3(Request::from_parts(parts, Body::http_body(body.clone()))).await;
-                body.refused_document().map_or(Ok(answer), |refusal| refusal.to_http_response())
+                let broken = || body.failure().filter(|_| answer.status() == StatusCode::INTERNAL_SERVER_ERROR);
+                match body.refused_document().or_else(broken) {
+                    Some(refusal) => refusal.to_http_response(),
+                    None => Ok(answer),
+                }
             }
         };
         let mut answer = answer.unwrap_or_else(|_| bare_internal_error());

@@ -94,7 +94,7 @@ async fn next(
     }
 }
 
-fn http_builder(header_read_timeout: Duration) -> Builder<TokioExecutor> {
+pub(super) fn http_builder(header_read_timeout: Duration) -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
     http.http1()
         .timer(TokioTimer::new())

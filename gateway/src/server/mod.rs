@@ -7,6 +7,8 @@ mod document;
 mod edge;
 mod error_body;
 mod final_chunk;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod host;
 mod idle_io;
 mod listener;
@@ -183,7 +185,7 @@ pub async fn serve(
 
     let hosts = Hosts::new(&settings.domains);
     let gateway = Gateway::new(services.storage, settings.region.clone(), Owner::root());
-    let s3 = s3_service::build(&gateway, services.root, &settings.region, &hosts)?;
+    let s3 = s3_service::build(&gateway, Some(services.root), &settings.region, &hosts)?;
     let edge = Edge::new(s3, hosts, &settings);
     let limits = ConnectionLimits {
         max_connections: settings.max_connections,

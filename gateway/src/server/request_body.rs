@@ -16,7 +16,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use s3s::{S3Error, StdError};
 
-use crate::protocol::error::BodyIdle;
+use crate::protocol::error::{self, BodyIdle};
 
 use super::document::Document;
 use super::final_chunk::{FinalChunkMissing, Tail};
@@ -42,6 +42,15 @@ struct Shared {
     tail: Option<Tail>,
     /// Of a request that carries an XML document.
     document: Option<Document>,
+    /// Why there was no more of it, where that was not its end.
+    failure: Option<Failure>,
+}
+
+/// What goes wrong with a body on its way.
+#[derive(Clone, Copy)]
+enum Failure {
+    Broken,
+    Idle,
 }
 
 impl RequestBody {
@@ -55,6 +64,7 @@ impl RequestBody {
             ended,
             tail: Tail::of(&request.headers),
             document: Document::of(request),
+            failure: None,
         })))
     }
 
@@ -70,6 +80,14 @@ impl RequestBody {
     /// Why the body, an XML document, was refused.
     pub(super) fn refused_document(&self) -> Option<S3Error> {
         self.with(|s| s.document.as_mut().and_then(Document::take_refusal))
+    }
+
+    /// What the client is told of a body that broke off, where nobody found a better word than "internal error".
+    pub(super) fn failure(&self) -> Option<S3Error> {
+        self.with(|s| s.failure).map(|failure| match failure {
+            Failure::Broken => error::incomplete_body(),
+            Failure::Idle => error::request_timeout(),
+        })
     }
 
     /// Reads on, so that the client comes to read its answer. `expects_continue`: it waits to be asked for the body.
@@ -101,6 +119,9 @@ impl Shared {
             let arrived = next.as_ref().and_then(|next| next.as_ref().ok()).and_then(Frame::data_ref);
             self.patience.moved(arrived.map_or(0, Bytes::len));
             self.ended = !matches!(next, Some(Ok(_)));
+            if matches!(next, Some(Err(_))) {
+                self.failure = Some(Failure::Broken);
+            }
             if let Some(document) = &mut self.document {
                 let mut looked = match &next {
                     Some(Ok(frame)) => document.push(frame.data_ref().map_or(&[], |data| data)),
@@ -125,6 +146,7 @@ impl Shared {
         }
         ready!(self.patience.poll_waited(cx));
         self.ended = true;
+        self.failure = Some(Failure::Idle);
         Poll::Ready(Some(Err(Box::new(BodyIdle))))
     }
 }
