@@ -40,16 +40,10 @@ fmt: ## Format the code
 
 chaos: setup-tests ## Break everything for an hour, or SECONDS, and show the figures (SEED=… repeats the choices)
 	LOBGATE_CHAOS_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),LOBGATE_CHAOS_SEED=$(SEED)) \
-		cargo test $(CARGO_FLAGS) --test integration -- --nocapture faults::history
+		cargo test $(CARGO_FLAGS) --test integration -- --nocapture --test-threads 1 faults::history faults::removal_race
 
 fuzz: setup ## Let libFuzzer at every way in for SECONDS (60) each; what it finds stays in target/fuzz
-	@command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
-	@mkdir -p target/fuzz/wire target/fuzz/unsigned target/fuzz/texts
-	@cd gateway && for target in wire unsigned texts; do \
-		case $$target in texts) kept="fuzz/corpus/config fuzz/corpus/database_url fuzz/corpus/sweep_report" ;; *) kept=fuzz/corpus/wire ;; esac; \
-		RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=../target/fuzz/build cargo fuzz run --fuzz-dir fuzz --sanitizer none $$target ../target/fuzz/$$target $$kept -- \
-			-max_total_time=$(or $(SECONDS),60) -max_len=8192 -timeout=20 -artifact_prefix=../target/fuzz/ || exit 1; \
-	done
+	gateway/fuzz/run.sh $(or $(SECONDS),60)
 
 compat: ## Run the client compatibility suite
 	@if [ -x compat/run.sh ]; then compat/run.sh; else echo "compat/run.sh is not there yet" >&2; exit 1; fi

@@ -11,11 +11,11 @@ const WINDOW: (&str, &str) = ("LOBGATE_STORAGE_READ_WINDOW", "64KiB");
 const SMALL: (&str, &str) = ("LOBGATE_CACHE_MEMORY", "1MiB");
 const OFF: (&str, &str) = ("LOBGATE_CACHE_MEMORY", "0");
 
-/// A metric of a gateway; 0 where it has not been counted yet.
+/// A metric of a gateway.
 async fn metric(gateway: &Gateway, name: &str) -> u64 {
     let text = RawRequest::new(&gateway.admin, "GET", "/metrics").anonymous().send().await.text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.map_or(0, |value| value.parse().expect("a whole number"))
+    value.unwrap_or_else(|| panic!("{name} is told from the beginning")).parse().expect("a whole number")
 }
 
 /// How many pages of large objects have been read since the database was created. Sessions report that when they end.
@@ -34,6 +34,15 @@ async fn get_range(stage: &Stage, key: &str, start: usize, end: usize) -> Vec<u8
     let reply = stage.request("GET", &path(key)).header("range", &range).send().await;
     assert_eq!(reply.status, 206, "{range}: {}", reply.text());
     reply.body
+}
+
+#[tokio::test]
+async fn the_metrics_of_the_cache_are_there_before_anything_is_read() {
+    let gateway = Stage::with(&[("LOBGATE_CACHE_MEMORY", "32MiB")]).await.gateway;
+    for name in ["lobgate_cache_hits_total", "lobgate_cache_misses_total", "lobgate_cache_evictions_total"] {
+        assert_eq!(metric(&gateway, name).await, 0, "{name}");
+    }
+    assert_eq!(metric(&gateway, "lobgate_cache_limit_bytes").await, 32 << 20);
 }
 
 #[tokio::test]

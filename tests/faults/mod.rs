@@ -7,4 +7,5 @@ mod history;
 mod injector;
 mod kills;
 mod outage;
+mod removal_race;
 mod server;

@@ -39,11 +39,11 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=500))]
     pool: u16,
     /// Readers at once, one level after another, separated by commas
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', default_values_t = [2, 4, 8, 16], value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', default_value = "2,4,8,16", value_parser = clap::value_parser!(u16).range(1..=1000))]
     readers: Vec<u16>,
-    /// Bytes of a window, and of a loread
-    #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = parse_size)]
-    window: u64,
+    /// Bytes of a window, and of a loread [default: storage.read_window]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    window: Option<u64>,
     /// How often each step is done in a round
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     operations: u32,
@@ -57,9 +57,14 @@ struct Reader {
 }
 
 impl Args {
+    fn window(&self, lab: &Lab<'_>) -> u64 {
+        self.window.unwrap_or(lab.config.storage.read_window)
+    }
+
     /// See [`super::Command::check`].
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        anyhow::ensure!((4 << 10..=64 << 20).contains(&self.window), "--window must be from 4KiB to 64MiB");
+        let fits = self.window.is_none_or(|window| (4 << 10..=64 << 20).contains(&window));
+        anyhow::ensure!(fits, "--window must be from 4KiB to 64MiB");
         Ok(())
     }
 }
@@ -79,8 +84,8 @@ pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report
         lab.progress.doing(format!("{level} readers on {taken} connections"));
         let (mut held, mut windows) = (Way::default(), Way::default());
         for _ in 0..lab.rounds {
-            round(&pool, &keys, args, *level, true, &mut held).await?;
-            round(&pool, &keys, args, *level, false, &mut windows).await?;
+            round(&pool, &keys, args.window(lab), *level, true, &mut held).await?;
+            round(&pool, &keys, args.window(lab), *level, false, &mut windows).await?;
             lab.progress.step();
         }
         handles.row([
@@ -100,8 +105,8 @@ async fn store(args: &Args, lab: &Lab<'_>, bare: &Bare) -> anyhow::Result<Arc<[S
     let mut noise = lab.noise();
     let keys: Vec<String> = (0..OBJECTS).map(|number| format!("anatomy-{number}")).collect();
     for key in &keys {
-        bare.put(key, &noise.body(args.window * WINDOWS), lab.config.storage.write_chunk, None).await?;
-        bare.read(bare.locate(key).await?, args.window).await?;
+        bare.put(key, &noise.body(args.window(lab) * WINDOWS), lab.config.storage.write_chunk, None).await?;
+        bare.read(bare.locate(key).await?, args.window(lab)).await?;
     }
     Ok(keys.into())
 }
@@ -114,16 +119,16 @@ async fn steps(args: &Args, lab: &Lab<'_>, reader: &Reader, key: &str) -> anyhow
     for round in 0..=lab.rounds {
         let count = if round == 0 { 1 } else { args.operations };
         for number in 0..count {
-            let offset = (u64::from(number) % WINDOWS) * args.window;
+            let offset = (u64::from(number) % WINDOWS) * args.window(lab);
             let (object, row) = timed(reader.bare.locate(key)).await;
             let object = object?;
             let (descriptor, open) = timed(reader.hold(object)).await;
             let descriptor = descriptor?;
             reader.seek(descriptor, offset).await?;
-            let (read, loread) = timed(reader.next(descriptor, args.window)).await;
+            let (read, loread) = timed(reader.next(descriptor, args.window(lab))).await;
             anyhow::ensure!(read? > 0, "a descriptor gave nothing");
             reader.bare.client.batch_execute("COMMIT").await?;
-            let (got, lo_get) = timed(reader.bare.window(object.loid, offset, args.window)).await;
+            let (got, lo_get) = timed(reader.bare.window(object.loid, offset, args.window(lab))).await;
             anyhow::ensure!(got? > 0, "a window is empty");
             if round > 0 {
                 for (sample, took) in samples.iter_mut().zip([row, open, loread, lo_get]) {
@@ -142,7 +147,7 @@ async fn steps(args: &Args, lab: &Lab<'_>, reader: &Reader, key: &str) -> anyhow
         ("p99_ms", "p99", Unit::Milliseconds),
     ];
     let mut table = Table::new("steps", "The steps of a read", &columns);
-    let window = format_size(args.window);
+    let window = format_size(args.window(lab));
     let names = ["row".to_owned(), "BEGIN, lo_open".to_owned(), format!("loread {window}"), format!("lo_get {window}")];
     for (name, sample) in names.into_iter().zip(&samples) {
         table.row([Cell::from(name), (sample.len() as u64).into(), sample.p50().into(), sample.p99().into()]);
@@ -161,12 +166,11 @@ struct Way {
 async fn round(
     pool: &Pool<Reader>,
     keys: &Arc<[String]>,
-    args: &Args,
+    window: u64,
     level: u16,
     held: bool,
     way: &mut Way,
 ) -> anyhow::Result<()> {
-    let window = args.window;
     let started = Instant::now();
     let mut readers = JoinSet::new();
     for number in 0..usize::from(level) {
@@ -271,7 +275,7 @@ fn report(args: &Args, lab: &Lab<'_>, steps: Table, handles: Table, taken: usize
     report.method(format!(
         "Handles: readers share {taken} connections, first come, first served; each reads {DOWNLOADS} objects of {} \
          in a round, {}.",
-        format_size(args.window * WINDOWS),
+        format_size(args.window(lab) * WINDOWS),
         lab.rounds_text()
     ));
     if taken < usize::from(args.pool) {

@@ -73,8 +73,8 @@ pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report
     lab.progress.expect(args.cycles as usize + 1);
     // The last cycle puts nothing.
     for cycle in 1..=args.cycles + 1 {
-        lab.progress.doing(format!("cycle {cycle}"));
         let count = if cycle <= args.cycles { args.objects } else { 0 };
+        lab.progress.doing(if count > 0 { format!("cycle {cycle}") } else { "all deleted".to_owned() });
         let keys: Vec<String> = (0..count).map(|number| format!("churn-{cycle}-{number}")).collect();
         let mut puts = Samples::default();
         for key in &keys {
@@ -113,7 +113,7 @@ pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report
             after.relation.into(),
             after.indexes.into(),
             put.flatten().into(),
-            milliseconds(delete).into(),
+            (cycle > 1).then(|| milliseconds(delete)).into(),
         ]);
         if count > 0 {
             speed.round(args.size * u64::from(count), puts);
@@ -189,9 +189,12 @@ fn report(args: &Args, table: Table, first: u64, speed: &Series, vacuumed: bool)
         } else {
             format!("pg_largeobject grew from {before} to {most}, and kept {last} after everything was deleted")
         };
+        let pages = |key| table.series("", "cycle", key).points.iter().map(|point| point[1]).sum::<f64>();
+        let written = pages("written_pages");
+        let reused = if written > 0.0 { 100.0 * pages("reused_pages") / written } else { 0.0 };
         report.finding(format!(
-            "{grew}: space is reused, and not returned to the file system (only VACUUM FULL, pg_repack, or dropping the \
-             database do that)"
+            "{grew}: {reused:.0} % of what was written went into room that deleted objects had left; none was returned to the \
+             file system (only VACUUM FULL, pg_repack, or dropping the database do that)"
         ));
     }
     if let Some(speed) = speed.speed() {

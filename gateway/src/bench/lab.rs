@@ -69,7 +69,8 @@ pub(super) struct Progress(ProgressBar);
 
 impl Progress {
     pub(super) fn new() -> Self {
-        let bar = ProgressBar::new(0);
+        // Without a step to come it would show 100 %.
+        let bar = ProgressBar::new(1);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}") {
             bar.set_style(style);
         }

@@ -67,7 +67,11 @@ pub enum Command {
 impl Command {
     /// Rounds where their number isn't given.
     fn rounds(&self) -> u32 {
-        if matches!(self, Self::Limit(_)) { 5 } else { 3 }
+        match self {
+            Self::Limit(args) if args.quick => 1,
+            Self::Limit(_) => 5,
+            _ => 3,
+        }
     }
 
     /// Looks at the arguments alone, before anything is started for them.

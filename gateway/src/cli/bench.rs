@@ -15,7 +15,7 @@ use crate::bench::{self, Command, Options, html, plot, table};
 use crate::config::Config;
 
 use super::signals::StopSignals;
-use super::{Outcome, database, output, serve};
+use super::{Outcome, WrongUsage, database, output, serve};
 
 pub(super) const EXAMPLE: &str = "Examples:
   lobgate bench curves --html curves.html
@@ -46,8 +46,8 @@ pub(super) async fn run(args: Args, config: &Config) -> anyhow::Result<Outcome> 
         end_with_stdin();
         return serve::run(config.clone()).await;
     }
-    args.command.check()?;
-    prepare(&args)?;
+    let checked = args.command.check().and_then(|()| prepare(&args));
+    checked.map_err(|error| WrongUsage(format!("{error:#}")))?;
     let mut signals = StopSignals::install()?;
     let stop = CancellationToken::new();
     let mut measuring = std::pin::pin!(measure(&args, config, &stop));

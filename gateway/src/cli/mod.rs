@@ -72,6 +72,11 @@ enum Command {
     Bench(bench::Args),
 }
 
+/// An argument that cannot be meant, found before anything was done.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WrongUsage(String);
+
 /// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -98,7 +103,7 @@ pub fn main() -> ExitCode {
         Ok(Outcome::ProblemsFound) => ExitCode::from(3),
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "lobgate: {error:#}");
-            let wrong_usage = error.downcast_ref::<ConfigError>().is_some();
+            let wrong_usage = error.is::<ConfigError>() || error.is::<WrongUsage>();
             ExitCode::from(if wrong_usage { 2 } else { 1 })
         }
     }

@@ -108,6 +108,8 @@ pub async fn run(
     ready: oneshot::Sender<BoundAddresses>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    // First of all: what is counted before it is there is lost.
+    admin::metrics_handle()?;
     let pools = config.database.pool_size + config.database.writer_pool_size;
     open_files::allow(config.server.max_connections + pools);
     let db = startup::open_database(config, database_url, Schema::Migrate).await?;

@@ -256,7 +256,8 @@ pub(super) fn report(report: &mut Report, lines: &[Line]) {
     report.shortfalls.dedup();
     report.tables.push(table);
     let count = |verdict: &str| lines.iter().filter(|line| line.verdict() == verdict).count();
-    let (met, missed, open) = (count("ok"), count("short") + count("failed"), count("not measured"));
+    let failed_bars = lines.iter().filter(|line| line.bound.is_some() && line.failure.is_some()).count();
+    let (met, missed, open) = (count("ok"), count("short") + failed_bars, count("not measured"));
     report.finding(format!("{met} bars met, {missed} missed, {open} not measured"));
     if met + missed == 0 && open > 0 {
         report.shortfalls.push("no bar was measured, since no other side was given".to_owned());
@@ -290,7 +291,7 @@ fn plot(against: &str, lines: &[Line]) -> Option<Plot> {
     }
     Some(Plot {
         id: against.replace(' ', "-"),
-        title: format!("lobgate against {against}"),
+        title: format!("lobgate against {against}: how much of its bar each row reaches"),
         meaning: "How much of its bar each row reaches, from 1 on met: the ratio divided by a bar that it has to reach, or a \
                   bar that it must not exceed divided by the ratio."
             .into(),

@@ -147,6 +147,7 @@ pub(super) async fn uncached(stage: &Stage<'_>, row: &'static str, streams: usiz
 
 /// Objects that were read before.
 pub(super) async fn cached(stage: &Stage<'_>, row: &'static str, large: bool) -> anyhow::Result<Vec<Line>> {
+    anyhow::ensure!(stage.lab.config.cache.memory > 0, "the cache is off: set cache.memory");
     let reading = if large {
         Reading { prefix: "get-cached-large", objects: 1, size: stage.args.large, streams: 1 }
     } else {

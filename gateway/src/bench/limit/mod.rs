@@ -51,10 +51,10 @@ pub struct Args {
     #[arg(long = "peer", value_name = "NAME=URL,ACCESS,SECRET[,REGION]", value_parser = Peer::parse)]
     peers: Vec<Peer>,
     /// A server of files; they are written into --static-dir
-    #[arg(long = "static", value_name = "NAME=URL", value_parser = parse_static)]
+    #[arg(long = "static", value_name = "NAME=URL", value_parser = parse_static, requires = "static_dir")]
     statics: Vec<(String, String)>,
     /// The directory that it shows
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "statics")]
     static_dir: Option<PathBuf>,
     /// Only these rows, or those that begin with such a word
     #[arg(long, value_name = "ROW,…", value_delimiter = ',', value_parser = parse_word)]
@@ -83,9 +83,9 @@ pub struct Args {
     /// Size of each of them
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size)]
     stream_size: u64,
-    /// Everything small and short, to see that it works: the figures say little
+    /// Everything small and short, in one round, to see that it works: no bar is judged by it
     #[arg(long)]
-    quick: bool,
+    pub(super) quick: bool,
 }
 
 fn parse_static(text: &str) -> Result<(String, String), String> {
@@ -143,6 +143,9 @@ pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report
         "How near does the gateway come to the database beneath it, and how far is it ahead of others?",
     );
     bars::report(&mut report, &lines);
+    if args.quick {
+        report.shortfalls.retain(|shortfall| shortfall.contains(" failed: ") || shortfall.starts_with("no bar"));
+    }
     if let Err(error) = durable {
         report.findings.insert(0, format!("NOT DURABLE: {error}"));
         report.shortfalls.insert(0, error.to_string());
@@ -152,7 +155,7 @@ pub(super) async fn measure(args: &Args, lab: &Lab<'_>) -> anyhow::Result<Report
     }
     rows::explain(&mut report, &args, lab);
     if args.quick {
-        report.finding("--quick: everything was small and short; the figures say little");
+        report.finding("--quick: everything was small and short; the figures say little, and no bar is judged by them");
     }
     Ok(report)
 }

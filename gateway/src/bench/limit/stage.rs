@@ -61,8 +61,8 @@ impl<'a> Stage<'a> {
         let mut peers = Vec::new();
         for peer in &args.peers {
             let endpoint = Endpoint::find(peer, &bucket).await?;
-            let created = async { endpoint.talk().await?.create_bucket().await };
-            if let Err(error) = created.await {
+            let mut talk = endpoint.talk().await?;
+            if let Err(error) = talk.create_bucket().await {
                 // Its rows will say so.
                 tracing::warn!(error = format!("{error:#}"), "the endpoint can't be measured");
             }

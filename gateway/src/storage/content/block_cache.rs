@@ -56,6 +56,10 @@ impl BlockCache {
                 .with_event_listener(Arc::new(CountEvictions))
                 .build()
         };
+        for name in ["lobgate_cache_hits_total", "lobgate_cache_misses_total", "lobgate_cache_evictions_total"] {
+            metrics::counter!(name).increment(0);
+        }
+        metrics::gauge!("lobgate_cache_bytes").set(0.0);
         metrics::gauge!("lobgate_cache_limit_bytes").set(as_gauge(capacity));
         Self { blocks: (capacity > 0).then(build) }
     }
