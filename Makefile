@@ -43,8 +43,8 @@ fmt: ## Format the code
 	cargo fmt --all
 
 chaos: setup-tests ## Break everything for an hour, or SECONDS, and show the figures (SEED=… repeats the choices)
-	LOBGATE_CHAOS_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),LOBGATE_CHAOS_SEED=$(SEED)) \
-		cargo test $(CARGO_FLAGS) --test integration -- --nocapture --test-threads 1 faults::history faults::removal_race
+	CHAOS_CONNECTIONS=10000 CHAOS_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),CHAOS_SEED=$(SEED)) \
+		cargo test $(CARGO_FLAGS) --test integration -- --nocapture --test-threads 1 faults::history faults::removal_race load::
 
 fuzz: setup ## Let libFuzzer at every way in for SECONDS (60) each; what it finds stays in target/fuzz
 	gateway/fuzz/run.sh $(or $(SECONDS),60)

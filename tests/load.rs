@@ -148,7 +148,8 @@ async fn idle_connections_by_the_thousand_keep_nobody_from_being_served() {
     let (_, most) = nix::sys::resource::getrlimit(files).expect("the limit");
     nix::sys::resource::setrlimit(files, most.min(20_000), most).expect("more open files");
     let stage = Stage::start().await;
-    let count = if most >= 8000 { 3000 } else { 500 };
+    let wanted = usize::try_from(crate::faults::setting("CHAOS_CONNECTIONS", 3000)).expect("a number");
+    let count = wanted.min(usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(3000));
     let mut idle = Vec::new();
     for number in 0..count {
         let mut connection = Connection::open(&stage.gateway.endpoint).await;
@@ -169,5 +170,17 @@ async fn idle_connections_by_the_thousand_keep_nobody_from_being_served() {
         }
     }));
     served.await;
+    let active = futures::future::join_all((0..1000_u64).map(|number| {
+        let request = stage.request("GET", &path(&format!("k{}", number % 100)));
+        async move {
+            let got = request.send().await;
+            assert!(got.status == 200 && got.body == bytes(number % 100, 10_000), "{}: {}", got.status, got.text());
+        }
+    }));
+    active.await;
+    let peak = stage.gateway.peak_memory();
+    eprintln!("{count} idle connections, 1,000 active: {} MiB at most", peak >> 20);
+    // Requests, sessions and code; and what a connection has while it waits for its next request.
+    assert!(peak < (120 << 20) + count as u64 * (24 << 10), "{peak}");
     drop(idle);
 }

@@ -4,7 +4,7 @@
 //! none that was refused (412, 503) appears, no condition is decided wrongly, no read goes back in time. Every body that is
 //! read is compared. At the end the store is whole and holds exactly what its rows own.
 //!
-//! `LOBGATE_CHAOS_SECONDS` and `LOBGATE_CHAOS_SEED` make it longer and repeat its choices (not what the scheduler makes of
+//! `CHAOS_SECONDS` and `CHAOS_SEED` make it longer and repeat its choices (not what the scheduler makes of
 //! them); `make chaos` runs it for an hour and shows the figures.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::injector::{Arena, Fault};
+use super::setting;
 use crate::harness::inspect::{assert_consistent, large_objects, until_reclaimed};
 use crate::harness::linearizability::{Action, Operation, Value, is_linearizable};
 use crate::harness::server::{run, text};
@@ -154,10 +155,6 @@ impl Client {
     }
 }
 
-pub(super) fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a number")))
-}
-
 fn p99(events: &[Event], when: impl Fn(Instant) -> bool) -> Option<Duration> {
     let mut times: Vec<_> = events.iter().filter(|event| event.answered && when(event.at)).map(|e| e.took).collect();
     times.sort_unstable();
@@ -166,7 +163,7 @@ fn p99(events: &[Event], when: impl Fn(Instant) -> bool) -> Option<Duration> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_of_a_long_history_with_faults_is_one_of_a_single_register() {
-    let (seconds, seed) = (setting("LOBGATE_CHAOS_SECONDS", 12), setting("LOBGATE_CHAOS_SEED", fastrand::u64(..)));
+    let (seconds, seed) = (setting("CHAOS_SECONDS", 12), setting("CHAOS_SEED", fastrand::u64(..)));
     eprintln!("seed {seed}, {seconds} s");
     let arena = Arc::new(Arena::start().await);
     let (begun, stop, next) = (Instant::now(), Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(1)));

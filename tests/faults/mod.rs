@@ -9,3 +9,8 @@ mod kills;
 mod outage;
 mod removal_race;
 mod server;
+
+/// A number that makes a run longer, from the environment.
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a number")))
+}

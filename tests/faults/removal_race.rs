@@ -1,7 +1,7 @@
 //! Reaper, sweep and readers race on purpose, over two gateways of which one stands still past its lease again and again:
 //! never a wrong byte, never a hole served as success, nothing left over.
 //!
-//! `LOBGATE_CHAOS_SECONDS` makes it longer.
+//! `CHAOS_SECONDS` makes it longer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -87,7 +87,7 @@ async fn reaper_sweep_and_readers_race_and_no_read_sees_a_hole() {
     let (of_steady, of_frozen) = (readers(&steady), readers(&twin.endpoint));
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("orphans.json").to_str().expect("a path").to_owned();
-    let (begun, seconds) = (Instant::now(), super::history::setting("LOBGATE_CHAOS_SECONDS", 8));
+    let (begun, seconds) = (Instant::now(), super::setting("CHAOS_SECONDS", 8));
     let mut freezes = 0;
     while begun.elapsed().as_secs() < seconds {
         twin.signal(Signal::SIGSTOP);

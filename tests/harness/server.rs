@@ -113,6 +113,13 @@ impl Gateway {
         self.endpoint.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port in the endpoint")
     }
 
+    /// The most memory it ever had resident, bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("a process");
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        kib.and_then(|text| text.parse::<u64>().ok()).expect("its peak") << 10
+    }
+
     /// SIGKILL: no chance to clean up.
     pub(crate) fn kill_9(&mut self) {
         self.signal(Signal::SIGKILL);
