@@ -147,6 +147,15 @@ async fn checksums_in_trailers_are_verified_like_those_in_headers() {
 }
 
 #[tokio::test]
+async fn a_trailer_that_comes_twice_stores_nothing() {
+    let stage = Stage::start().await;
+    let framing = Chunked::unsigned().trailer("x-amz-checksum-crc32", &checksum("crc32", b"hello"));
+    let reply = put(&stage, b"hello").chunked(framing.defect(Defect::TrailerTwice)).send().await;
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    assert!(!stage.exists("k").await);
+}
+
+#[tokio::test]
 async fn an_announced_trailer_that_never_comes_stores_nothing() {
     let stage = Stage::start().await;
     for framing in [Chunked::unsigned(), Chunked::signed()] {

@@ -184,3 +184,43 @@ async fn idle_connections_by_the_thousand_keep_nobody_from_being_served() {
     assert!(peak < (120 << 20) + count as u64 * (24 << 10), "{peak}");
     drop(idle);
 }
+
+#[tokio::test]
+async fn bodies_of_tiny_chunks_take_no_more_memory_than_their_bytes() {
+    let stage = Stage::with(&[("LOBGATE_STORAGE_BUFFER_MAX", "64KiB"), ("LOBGATE_CACHE_MEMORY", "0")]).await;
+    let data = bytes(1, 3 << 19);
+    let sha256 = crate::harness::base64(<sha2::Sha256 as sha2::Digest>::digest(&data));
+    let before = stage.gateway.peak_memory();
+    let puts = futures::future::join_all((0..4).map(|number| {
+        let framing = crate::harness::chunked::Chunked::unsigned().chunk_size(1);
+        let framing = framing.trailer("x-amz-checksum-sha256", &sha256);
+        let put = stage.request("PUT", &path(&format!("k{number}"))).chunked(framing).body(&data);
+        async move {
+            let stored = put.send().await;
+            assert_eq!(stored.status, 200, "{}", stored.text());
+        }
+    }));
+    puts.await;
+    assert!(stage.get("k3").await == data);
+    let taken = stage.gateway.peak_memory() - before;
+    eprintln!("{} MiB", taken >> 20);
+    assert!(taken < 64 << 20, "{taken}");
+}
+
+#[tokio::test]
+async fn documents_take_bounded_memory_and_those_of_too_many_elements_are_refused() {
+    let stage = Stage::start().await;
+    let document = format!("<Delete>{}</Delete>", "<Object><Key>k</Key></Object>".repeat(100_000));
+    let digest = crate::harness::base64(<md5::Md5 as md5::Digest>::digest(document.as_bytes()));
+    let requests = futures::future::join_all((0..40).map(|_| {
+        let delete = stage.request("POST", "/bucket?delete").header("content-md5", &digest).body(&document);
+        async move {
+            let refused = delete.send().await;
+            assert_eq!(refused.refusal(), (400, "MalformedXML".to_owned()));
+        }
+    }));
+    requests.await;
+    let peak = stage.gateway.peak_memory();
+    eprintln!("{} MiB", peak >> 20);
+    assert!(peak < 250 << 20, "{peak}");
+}

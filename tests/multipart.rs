@@ -150,6 +150,23 @@ async fn completing_twice_gives_the_same_answer() {
 }
 
 #[tokio::test]
+async fn a_completion_that_names_other_parts_is_not_the_one_that_was_answered() {
+    let stage = Stage::start().await;
+    let id = create(&stage, "k").await;
+    for (number, data) in [(1, bytes(1, 5 * MIB)), (2, b"x".to_vec())] {
+        part(&stage, "k", &id, number, &data).await;
+    }
+    let (first, second) = (md5_hex(&bytes(1, 5 * MIB)), md5_hex(b"x"));
+    assert_eq!(complete(&stage, "k", &id, &[(1, &first)]).send().await.status, 200);
+    for others in [&[(1, first.as_str()), (2, &second)][..], &[(2, &second)], &[(7, "0")]] {
+        let refused = complete(&stage, "k", &id, others).send().await;
+        assert_eq!(refused.refusal(), (404, "NoSuchUpload".to_owned()), "{others:?}");
+    }
+    let again = complete(&stage, "k", &id, &[(1, &format!("\"{}\"", first.to_uppercase()))]).send().await;
+    assert_eq!(again.status, 200, "{}", again.text());
+}
+
+#[tokio::test]
 async fn an_aborted_upload_leaves_nothing_behind() {
     let stage = Stage::with(GC).await;
     let id = create(&stage, "k").await;

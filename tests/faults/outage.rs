@@ -20,9 +20,13 @@ struct Scene {
 
 impl Scene {
     async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    async fn with(settings: &[(&str, &str)]) -> Self {
         let database = Database::create().await;
         let proxy = Proxy::start(&database.cluster).await;
-        let gateway = Gateway::start(&proxy.url(&database.name), SETTINGS).await;
+        let gateway = Gateway::start(&proxy.url(&database.name), &[SETTINGS, settings].concat()).await;
         let s3 = client::sdk(&gateway.endpoint);
         s3.create_bucket().bucket(BUCKET).send().await.expect("a bucket");
         Self { gateway, proxy, database }
@@ -47,6 +51,20 @@ async fn a_put_whose_answer_from_the_database_was_lost_says_the_truth() {
         assert!(got.body == data, "{size} bytes");
         assert_consistent(&scene.database).await;
     }
+}
+
+#[tokio::test]
+async fn a_deletion_whose_answer_was_lost_is_not_repeated_and_not_said_to_have_failed() {
+    // As behind a pooler, where a statement and its text go together.
+    let scene = Scene::with(&[("LOBGATE_DATABASE_POOLER", "transaction")]).await;
+    assert_eq!(scene.request("PUT", &path("k")).body("x").send().await.status, 200);
+    scene.proxy.lose_answer_to("delete_objects");
+    let deleted = scene.request("DELETE", &path("k")).send().await;
+    assert!(scene.proxy.has_lost(), "the statement passed the proxy");
+    assert_eq!(deleted.refusal(), (500, "InternalError".to_owned()));
+    eventually("it happens", || async { scene.request("GET", &path("k")).send().await.status == 404 }).await;
+    assert_eq!(scene.database.count("SELECT count(*) FROM lobgate.removed").await, 1, "once");
+    assert_consistent(&scene.database).await;
 }
 
 #[tokio::test]

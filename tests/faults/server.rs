@@ -195,8 +195,9 @@ async fn a_full_disk_is_said_to_the_client_stores_nothing_and_is_recovered_from(
         eprintln!("this user may not mount a small disk: a full one is not tried");
         return;
     };
-    let place = disk.path().to_owned();
-    let cluster = tokio::task::spawn_blocking(move || crate::harness::cluster::Cluster::start_in(&place))
+    let wal = crate::harness::cluster::directory("lobgate-test-wal-");
+    let (place, log) = (disk.path().to_owned(), wal.path().join("pg_wal"));
+    let cluster = tokio::task::spawn_blocking(move || crate::harness::cluster::Cluster::start_in(&place, &log))
         .await
         .expect("a cluster on the small disk");
     let database = crate::harness::Database::create_on(std::sync::Arc::clone(&cluster)).await;

@@ -21,6 +21,8 @@ pub(crate) enum Defect {
     TrailerSignature,
     /// The body ends without the chunk of size zero.
     NoFinalChunk,
+    /// The trailing header comes again with another value.
+    TrailerTwice,
     /// `x-amz-trailer` announces a header that never comes.
     TrailerMissing,
     /// `x-amz-decoded-content-length` is one more than what comes.
@@ -109,6 +111,9 @@ impl Chunked {
         if self.defect != Some(Defect::TrailerMissing) {
             for (name, value) in &self.trailers {
                 wire.extend_from_slice(format!("{name}:{value}\r\n").as_bytes());
+                if self.defect == Some(Defect::TrailerTwice) {
+                    wire.extend_from_slice(format!("{name}:AAAAAA==\r\n").as_bytes());
+                }
             }
         }
         if self.signed && !self.trailers.is_empty() {

@@ -81,10 +81,10 @@ impl Cluster {
         starting.await.expect("a cluster")
     }
 
-    /// Starts a durable one whose files lie in a small place.
-    pub(crate) fn start_in(place: &Path) -> Arc<Self> {
+    /// Starts a durable one whose files lie in a small place, save the WAL: where that has no room the server stops.
+    pub(crate) fn start_in(place: &Path, wal: &Path) -> Arc<Self> {
         let small = ["max_wal_size=32MB", "min_wal_size=32MB", "shared_buffers=16MB"].map(str::to_owned);
-        Self::create(directory_in(place, "lobgate-test-pg-"), true, &small)
+        Self::create_with(directory_in(place, "lobgate-test-pg-"), true, &small, Some(wal))
     }
 
     /// Starts one on the files of another, which lie in `data` of a directory.
@@ -94,11 +94,17 @@ impl Cluster {
     }
 
     fn create(directory: TempDir, fsync: bool, settings: &[String]) -> Arc<Self> {
-        let initdb = command(&binaries().join("initdb"), directory.path())
-            .args(["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C", "-D"])
-            .arg(directory.path().join("data"))
-            .output()
-            .expect("run initdb");
+        Self::create_with(directory, fsync, settings, None)
+    }
+
+    fn create_with(directory: TempDir, fsync: bool, settings: &[String], wal: Option<&Path>) -> Arc<Self> {
+        let mut initdb = command(&binaries().join("initdb"), directory.path());
+        initdb.args(["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C", "-D"]);
+        initdb.arg(directory.path().join("data"));
+        if let Some(wal) = wal {
+            initdb.arg("--waldir").arg(wal);
+        }
+        let initdb = initdb.output().expect("run initdb");
         assert!(initdb.status.success(), "initdb: {}", String::from_utf8_lossy(&initdb.stderr));
         let cluster = Self::launch(directory, fsync, settings);
         cluster.create_role();

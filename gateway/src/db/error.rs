@@ -78,6 +78,12 @@ impl DbError {
         Self { kind, source: self.source }
     }
 
+    /// The same error, of what comes before a statement: whatever became of it, the statement was not sent.
+    pub(super) fn of_preparation(self) -> Self {
+        let kind = if self.kind == DbErrorKind::Lost { DbErrorKind::Connect } else { self.kind };
+        Self { kind, source: self.source }
+    }
+
     pub(super) fn of_kind(kind: DbErrorKind, message: impl Into<String>) -> Self {
         Self { kind, source: Source::Text(message.into()) }
     }

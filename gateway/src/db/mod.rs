@@ -60,6 +60,8 @@ pub enum Lane {
     Writer,
     /// The lease alone: however busy the others are, it is renewed in time.
     Lease,
+    /// Collection and maintenance, one thing at a time: uploads that hold every writer do not hold it up.
+    Background,
 }
 
 /// A database with its pools. Cheap to clone.
@@ -68,6 +70,7 @@ pub struct Db {
     short: Pool,
     writers: Pool,
     lease: Pool,
+    background: Pool,
     /// Longest wait for the answer to a single statement.
     answer_timeout: Duration,
     facts: ServerFacts,
@@ -83,6 +86,7 @@ impl Db {
             short: pool(target, &facts, options, options.size)?,
             writers: pool(target, &facts, options, options.writer_size)?,
             lease: pool(target, &facts, options, 1)?,
+            background: pool(target, &facts, options, 1)?,
             answer_timeout: options.statement_timeout + ANSWER_MARGIN,
             facts,
         })
@@ -169,12 +173,12 @@ impl Db {
         }
     }
 
-    /// Runs a command that cannot run in a transaction block and may take long (VACUUM), on a writer connection.
+    /// Runs a command that cannot run in a transaction block and may take long (VACUUM), in the background.
     ///
     /// # Errors
     /// [`DbError`] of the command.
     pub async fn maintain(&self, command: &str) -> Result<(), DbError> {
-        let client = self.connection(Lane::Writer).await?;
+        let client = self.connection(Lane::Background).await?;
         if !self.facts.pooled {
             client.batch_execute("SET statement_timeout = 0").await.map_err(DbError::from_driver)?;
         }
@@ -196,6 +200,12 @@ impl Db {
     #[must_use]
     pub fn short_work_queues(&self) -> bool {
         self.short.status().waiting > 0
+    }
+
+    /// Whether somebody waits for a writer's connection.
+    #[must_use]
+    pub fn writers_queue(&self) -> bool {
+        self.writers.status().waiting > 0
     }
 
     async fn once<T>(
@@ -222,6 +232,7 @@ impl Db {
             Lane::Short => &self.short,
             Lane::Writer => &self.writers,
             Lane::Lease => &self.lease,
+            Lane::Background => &self.background,
         };
         // The one place where connections are taken.
         #[allow(clippy::disallowed_methods)]

@@ -11,7 +11,7 @@ use futures::TryStreamExt as _;
 use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use super::DbError;
+use super::{DbError, DbErrorKind};
 
 /// A statement of the product. Its text begins with `-- name`, so that it is recognised in `pg_stat_statements`.
 #[derive(Debug)]
@@ -35,11 +35,15 @@ impl Statement {
         map: fn(Row) -> T,
     ) -> Result<Vec<T>, DbError> {
         debug_assert_eq!(params.len(), self.types.len(), "parameters of {}", self.name);
+        if client.is_closed() {
+            return Err(DbError::of_kind(DbErrorKind::Connect, "the connection was closed before anything was sent"));
+        }
         let rows = if pooled {
             let typed: Vec<_> = params.iter().copied().zip(self.types.iter().cloned()).collect();
             client.query_typed_raw(self.sql, typed).await
         } else {
-            let prepared = client.prepare_typed_cached(self.sql, self.types).await.map_err(DbError::from_driver)?;
+            let prepared = client.prepare_typed_cached(self.sql, self.types).await;
+            let prepared = prepared.map_err(|e| DbError::from_driver(e).of_preparation())?;
             client.query_raw(&prepared, params.iter().copied()).await
         };
         let rows = rows.map_err(DbError::from_driver)?;

@@ -189,8 +189,10 @@ fn announced_trailer(headers: &HeaderMap) -> S3Result<Option<ChecksumAlgorithm>>
 
 fn trailer_value(algorithm: ChecksumAlgorithm, trailers: Option<&TrailingHeaders>) -> S3Result<Vec<u8>> {
     let name = header_name(algorithm);
-    let value = trailers.and_then(|t| t.read(|headers| headers.get(name).cloned()).flatten());
-    let Some(value) = value else {
+    let of_name = |headers: &HeaderMap| headers.get_all(name).iter().cloned().collect::<Vec<_>>();
+    let mut values = trailers.and_then(|t| t.read(of_name)).unwrap_or_default();
+    // Of two, one would go unverified.
+    let Some(value) = values.pop().filter(|_| values.is_empty()) else {
         return Err(custom(
             "MalformedTrailerError",
             http::StatusCode::BAD_REQUEST,

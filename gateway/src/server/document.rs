@@ -14,12 +14,16 @@ use s3s::{S3Error, S3Result};
 use crate::protocol::checksums::DeclaredDocument;
 use crate::protocol::error;
 
-use super::sub_resources;
+use super::sub_resources::{self, Level};
 
 /// Longest document: 1000 keys of 1024 bytes, every byte of them escaped, are below 7 MiB; 10,000 parts with their
 /// checksums below 4 MiB.
 pub(super) const DOCUMENT_BYTES: usize = 8 << 20;
 const CDATA: &[u8] = b"<![CDATA[";
+/// Most tags of a document: 10,000 parts with all that can be said of each, and 1000 keys with as much. Elements take far
+/// more memory than their text.
+const TAGS: usize = 256 << 10;
+const DELETE_TAGS: usize = 16 << 10;
 
 /// The document is refused.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -30,6 +34,8 @@ pub(super) struct Refused;
 #[derive(Default)]
 pub(super) struct Document {
     seen: usize,
+    tags: usize,
+    most_tags: usize,
     /// The end of what was seen, shorter than what is looked for.
     tail: Vec<u8>,
     declared: Option<DeclaredDocument>,
@@ -39,22 +45,29 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// POST requests carry documents; objects come by PUT.
-    pub(super) fn of(request: &Parts) -> Option<Self> {
-        if request.method != Method::POST {
+    /// What a request carries, if that is a document: with POST always, with PUT everywhere but at an object.
+    pub(super) fn of(request: &Parts, level: Level) -> Option<Self> {
+        if request.method != Method::POST && (request.method != Method::PUT || level == Level::Object) {
             return None;
         }
         let query = request.uri.query().unwrap_or_default();
         let is_delete_objects = sub_resources::keys(query).any(|key| key == "delete");
+        let most_tags = if is_delete_objects { DELETE_TAGS } else { TAGS };
         Some(match DeclaredDocument::of(&request.headers, is_delete_objects) {
-            Ok(declared) => Self { declared, ..Self::default() },
-            Err(error) => Self { invalid: Some(error), ..Self::default() },
+            Ok(declared) => Self { declared, most_tags, ..Self::default() },
+            Err(error) => Self { invalid: Some(error), most_tags, ..Self::default() },
         })
     }
 
     /// Why it was refused.
     pub(super) fn take_refusal(&mut self) -> Option<S3Error> {
         self.refusal.take()
+    }
+
+    /// Refuses it for a reason from outside.
+    pub(super) fn refuse(&mut self, reason: S3Error) -> Refused {
+        self.refusal.get_or_insert(reason);
+        Refused
     }
 
     /// Looks at the next bytes.
@@ -74,8 +87,12 @@ impl Document {
             return Err(error);
         }
         self.seen = self.seen.saturating_add(bytes.len());
+        self.tags += memchr::memchr_iter(b'<', bytes).count();
         self.tail.extend_from_slice(bytes);
-        if self.seen > DOCUMENT_BYTES || self.tail.windows(CDATA.len()).any(|window| window == CDATA) {
+        if self.seen > DOCUMENT_BYTES
+            || self.tags > self.most_tags
+            || self.tail.windows(CDATA.len()).any(|window| window == CDATA)
+        {
             return Err(error::malformed_xml());
         }
         let kept = self.tail.len().min(CDATA.len() - 1);
@@ -101,12 +118,16 @@ mod tests {
 
     #[test]
     fn objects_are_not_looked_at_and_long_documents_are_refused() {
-        let document = |method| {
+        let document = |method, level| {
             let request = http::Request::builder().method(method).uri("/bucket?delete").body(());
-            Document::of(&request.expect("a request").into_parts().0)
+            Document::of(&request.expect("a request").into_parts().0, level)
         };
-        assert!(document(Method::PUT).is_none());
-        let mut document = document(Method::POST).expect("a document");
+        assert!(document(Method::PUT, Level::Object).is_none());
+        assert!(document(Method::PUT, Level::Bucket).is_some());
+        let mut tagged = document(Method::POST, Level::Bucket).expect("a document");
+        assert!(tagged.push(&vec![b'<'; DELETE_TAGS]).is_ok());
+        assert!(tagged.push(b"<").is_err() && tagged.take_refusal().is_some());
+        let mut document = document(Method::POST, Level::Bucket).expect("a document");
         assert!(document.push(&vec![b' '; DOCUMENT_BYTES]).is_ok());
         assert!(document.push(b" ").is_err() && document.take_refusal().is_some());
     }
@@ -116,7 +137,7 @@ mod tests {
         fn a_section_is_found_however_the_document_is_cut(before in "[a-z<!\\[]{0,20}", cut in 0usize..40) {
             let text = format!("{before}<![CDATA[x]]>");
             let (first, second) = text.as_bytes().split_at(cut.min(text.len()));
-            let mut document = Document::default();
+            let mut document = Document { most_tags: TAGS, ..Document::default() };
             prop_assert!(document.push(first).is_err() || document.push(second).is_err());
         }
     }

@@ -25,6 +25,7 @@ use crate::protocol::list_entries::RenderedEntries;
 use crate::protocol::{error, names};
 
 use super::ServerSettings;
+use super::document_memory::DocumentMemory;
 use super::error_body::{self, Asked, Named};
 use super::host::Hosts;
 use super::patience::Terms;
@@ -45,6 +46,7 @@ struct Inner {
     /// One permit for each request under way.
     places: Arc<Semaphore>,
     body_terms: Terms,
+    documents: DocumentMemory,
     region: Arc<str>,
 }
 
@@ -66,7 +68,7 @@ impl Edge {
         let places = Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS)));
         let body_terms = Terms { idle: settings.body_idle_timeout, rate: settings.min_transfer_rate };
         let region = settings.region.as_str().into();
-        Self(Arc::new(Inner { s3, hosts, places, body_terms, region }))
+        Self(Arc::new(Inner { s3, hosts, places, body_terms, documents: DocumentMemory::new(), region }))
     }
 
     async fn handle(self, request: Request<Incoming>) -> Response<ResponseBody> {
@@ -83,10 +85,12 @@ impl Edge {
         let expects_continue = request.headers().contains_key(header::EXPECT);
         let version = request.version();
         let (mut parts, incoming) = request.into_parts();
-        let body = RequestBody::new(incoming, &parts, self.0.body_terms);
+        let in_host = self.0.hosts.bucket(host_in(&parts.headers, &parts.uri)).is_some();
+        let level = Level::of(parts.uri.path(), in_host);
+        let body = RequestBody::new(incoming, &parts, level, self.0.body_terms, &self.0.documents);
 
         let permit = Arc::clone(&self.0.places).try_acquire_owned().ok();
-        let answer = match self.check(&parts, permit.as_ref()) {
+        let answer = match check(&parts, level, permit.as_ref()) {
             Err(refusal) => refusal.to_http_response(),
             Ok(()) => {
                 parts.extensions.insert(envelope.operation.clone());
@@ -110,30 +114,6 @@ impl Edge {
         finish(answer, envelope, permit)
     }
 
-    /// Refuses what must not reach s3s.
-    fn check(&self, parts: &http::request::Parts, permit: Option<&OwnedSemaphorePermit>) -> S3Result<()> {
-        if permit.is_none() {
-            return Err(error::slow_down());
-        }
-        if is_signature_v2(&parts.headers) {
-            return Err(s3_error!(
-                InvalidRequest,
-                "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
-            ));
-        }
-        if parts.headers.contains_key(header::AUTHORIZATION) && parts.uri.query().is_some_and(has_signature) {
-            return Err(s3_error!(
-                InvalidArgument,
-                "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string \
-                 parameter or the Authorization header should be specified"
-            ));
-        }
-        let host = host_in(&parts.headers, &parts.uri);
-        let level = Level::of(parts.uri.path(), self.0.hosts.bucket(host).is_some());
-        check_copy_source(&parts.method, &parts.headers)?;
-        sub_resources::check(&parts.method, level, parts.uri.query(), &parts.headers)
-    }
-
     async fn call_s3(&self, request: Request<Body>) -> HttpResponse {
         let odd_query = request.uri().query().is_some_and(has_control_character);
         match AssertUnwindSafe(self.0.s3.call(request)).catch_unwind().await {
@@ -148,6 +128,28 @@ impl Edge {
         }
         error::internal().to_http_response().unwrap_or_else(|_: S3Error| bare_internal_error())
     }
+}
+
+/// Refuses what must not reach s3s.
+fn check(parts: &http::request::Parts, level: Level, permit: Option<&OwnedSemaphorePermit>) -> S3Result<()> {
+    if permit.is_none() {
+        return Err(error::slow_down());
+    }
+    if is_signature_v2(&parts.headers) {
+        return Err(s3_error!(
+            InvalidRequest,
+            "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
+        ));
+    }
+    if parts.headers.contains_key(header::AUTHORIZATION) && parts.uri.query().is_some_and(has_signature) {
+        return Err(s3_error!(
+            InvalidArgument,
+            "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string \
+             parameter or the Authorization header should be specified"
+        ));
+    }
+    check_copy_source(&parts.method, &parts.headers)?;
+    sub_resources::check(&parts.method, level, parts.uri.query(), &parts.headers)
 }
 
 fn host_of(request: &Request<Incoming>) -> &str {

@@ -4,6 +4,7 @@
 //! shutdown readiness goes first, then the S3 socket, then the connections drain, and the admin address answers last.
 
 mod document;
+mod document_memory;
 mod edge;
 mod error_body;
 mod final_chunk;

@@ -15,15 +15,20 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use s3s::{S3Error, StdError};
+use tokio::sync::Semaphore;
 
 use crate::protocol::error::{self, BodyIdle};
 
 use super::document::Document;
+use super::document_memory::{DocumentMemory, Turn};
 use super::final_chunk::{FinalChunkMissing, Tail};
 use super::patience::{Patience, Terms};
+use super::sub_resources::Level;
 
 /// Most bytes read on behalf of an answer.
 const DRAIN_BYTES: u64 = 8 << 20;
+/// Bodies read on behalf of answers at once.
+const DRAINS: usize = 128;
 /// Longest time spent on it.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
@@ -42,6 +47,8 @@ struct Shared {
     tail: Option<Tail>,
     /// Of a request that carries an XML document.
     document: Option<Document>,
+    /// Its share of the memory for documents.
+    turn: Option<Turn>,
     /// Why there was no more of it, where that was not its end.
     failure: Option<Failure>,
 }
@@ -54,8 +61,16 @@ enum Failure {
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, request: &Parts, terms: Terms) -> Self {
+    pub(super) fn new(
+        incoming: Incoming,
+        request: &Parts,
+        level: Level,
+        terms: Terms,
+        documents: &DocumentMemory,
+    ) -> Self {
         let ended = incoming.is_end_stream();
+        let document = Document::of(request, level);
+        let turn = document.as_ref().filter(|_| !ended).map(|_| documents.ask(incoming.size_hint().exact()));
         Self(Arc::new(Mutex::new(Shared {
             incoming,
             patience: Patience::new(terms),
@@ -63,7 +78,8 @@ impl RequestBody {
             empty: ended,
             ended,
             tail: Tail::of(&request.headers),
-            document: Document::of(request),
+            document,
+            turn,
             failure: None,
         })))
     }
@@ -92,6 +108,9 @@ impl RequestBody {
 
     /// Reads on, so that the client comes to read its answer. `expects_continue`: it waits to be asked for the body.
     pub(super) async fn drain(mut self, expects_continue: bool) {
+        // Each of those that are drained fills buffers; who comes when there are many sees the connection end.
+        static PLACES: Semaphore = Semaphore::const_new(DRAINS);
+        let Ok(_place) = PLACES.try_acquire() else { return };
         let nothing_to_do = self.with(|s| s.ended || (expects_continue && !s.polled));
         if nothing_to_do {
             return;
@@ -114,6 +133,13 @@ impl Shared {
         self.polled = true;
         if self.ended {
             return Poll::Ready(None);
+        }
+        if let Some(turn) = &mut self.turn
+            && !ready!(turn.poll(cx))
+        {
+            self.ended = true;
+            let refused = self.document.as_mut().map(|document| document.refuse(error::slow_down()));
+            return Poll::Ready(refused.map(|refused| Err(StdError::from(refused))));
         }
         if let Poll::Ready(next) = Pin::new(&mut self.incoming).poll_frame(cx) {
             let arrived = next.as_ref().and_then(|next| next.as_ref().ok()).and_then(Frame::data_ref);

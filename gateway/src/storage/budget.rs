@@ -4,6 +4,7 @@
 //! configuration, whatever clients do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -19,6 +20,7 @@ pub(super) struct Budget {
     semaphore: Arc<Semaphore>,
     units: u32,
     wait: Duration,
+    waiting: Arc<AtomicUsize>,
 }
 
 /// A share of a budget, given back when dropped.
@@ -32,7 +34,8 @@ impl Budget {
     #[must_use]
     pub(super) fn new(bytes: u64, wait: Duration) -> Self {
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX >> 4).clamp(1, u32::MAX >> 4);
-        Self { semaphore: Arc::new(Semaphore::new(units as usize)), units, wait }
+        let semaphore = Arc::new(Semaphore::new(units as usize));
+        Self { semaphore, units, wait, waiting: Arc::default() }
     }
 
     /// Waits for a share. A request larger than the whole budget takes all of it.
@@ -40,11 +43,18 @@ impl Budget {
     /// # Errors
     /// [`ErrorKind::Busy`] where none came free in time.
     pub(super) async fn take(&self, bytes: u64) -> Result<Permit> {
+        let _waiting = Waiting::begin(&self.waiting);
         let acquire = Arc::clone(&self.semaphore).acquire_many_owned(self.share(bytes));
         match tokio::time::timeout(self.wait, acquire).await {
             Ok(Ok(permit)) => Ok(Permit { _permit: permit }),
             _ => Err(StorageError::new(ErrorKind::Busy, "no buffer memory became free in time")),
         }
+    }
+
+    /// Whether somebody waits for a share.
+    #[must_use]
+    pub(super) fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Takes a share if it is free now.
@@ -55,6 +65,22 @@ impl Budget {
 
     fn share(&self, bytes: u64) -> u32 {
         u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).clamp(1, self.units)
+    }
+}
+
+/// Somebody waits, until this is dropped.
+struct Waiting(Arc<AtomicUsize>);
+
+impl Waiting {
+    fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,13 +1,17 @@
 //! A body that arrives: timed, counted, hashed.
 //!
 //! Silence beyond the idle timeout, a byte more than declared or allowed, and an end before the declared length are
-//! errors of the body; whoever receives it has stored nothing visible by then.
+//! errors of the body; whoever receives it has stored nothing visible by then. Tiny pieces are joined before anybody gets
+//! them: what is paid for is bytes, and a piece costs more than a byte.
+//!
+//! Of the bodies that hold memory or a writer which others wait for, those that arrive slowest are given up first.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
+use tokio::time::Instant;
 
 use super::content::digest::Digests;
 use super::content::hashing::Hashing;
@@ -19,6 +23,12 @@ pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, Box<dyn std::error
 /// Pieces of a body are joined up to this size, so that many tiny ones do not cost an allocation each.
 const PIECE_BYTES: usize = 64 << 10;
 
+/// A body is slow below this rate since its beginning, bytes per second, once so much time has passed.
+const SLOW_RATE: u64 = 64 << 10;
+const SLOW_GRACE: Duration = Duration::from_secs(5);
+/// How often it is looked at, while nothing arrives.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A body being received.
 pub(super) struct Incoming {
     body: BodyStream,
@@ -28,7 +38,13 @@ pub(super) struct Incoming {
     max_length: u64,
     received: u64,
     has_ended: bool,
+    begun: Instant,
+    /// Whether others wait for what this body holds.
+    pressure: Pressure,
 }
+
+/// Whether somebody waits.
+pub(super) type Pressure = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Incoming {
     pub(super) fn new(
@@ -37,8 +53,10 @@ impl Incoming {
         declared: Option<u64>,
         max_length: u64,
         idle_timeout: Duration,
+        pressure: Pressure,
     ) -> Self {
-        Self { body, idle_timeout, hashing, declared, max_length, received: 0, has_ended: false }
+        let begun = Instant::now();
+        Self { body, idle_timeout, hashing, declared, max_length, received: 0, has_ended: false, begun, pressure }
     }
 
     /// Bytes so far.
@@ -48,21 +66,55 @@ impl Incoming {
 
     /// The next bytes, of which nothing is kept here; `None` at the end of a body that is as long as it said.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>> {
-        match tokio::time::timeout(self.idle_timeout, self.arrival()).await {
-            Ok(Ok(Some(piece))) => {
-                self.hashing.push(piece.clone())?;
-                self.hashing.catch_up().await?;
-                Ok(Some(piece))
+        let Some(piece) = self.joined().await? else { return Ok(None) };
+        self.hashing.push(piece.clone())?;
+        self.hashing.catch_up().await?;
+        Ok(Some(piece))
+    }
+
+    async fn joined(&mut self) -> Result<Option<Bytes>> {
+        let mut joined = BytesMut::new();
+        loop {
+            match self.arrival_within(self.idle_timeout).await? {
+                None => return Err(ErrorKind::BodyTimeout.into()),
+                Some(None) => return Ok((!joined.is_empty()).then(|| joined.freeze())),
+                Some(Some(piece)) if joined.is_empty() && piece.len() >= PIECE_BYTES => return Ok(Some(piece)),
+                Some(Some(piece)) => joined.extend_from_slice(&piece),
             }
-            Ok(end) => end,
-            Err(_) => Err(ErrorKind::BodyTimeout.into()),
+            if joined.len() >= PIECE_BYTES {
+                return Ok(Some(joined.freeze()));
+            }
         }
+    }
+
+    /// What arrives within a time; nothing where nothing does.
+    async fn arrival_within(&mut self, patience: Duration) -> Result<Option<Option<Bytes>>> {
+        let end = Instant::now() + patience;
+        loop {
+            let look = end.min(Instant::now() + LOOK_INTERVAL);
+            let arrival = tokio::time::timeout_at(look, self.arrival()).await;
+            let has_ended = matches!(arrival, Ok(Ok(None)));
+            if !has_ended && self.is_in_the_way() {
+                let why = "others wait for what a slow body holds";
+                return Err(StorageError::new(ErrorKind::Busy, why));
+            }
+            match arrival {
+                Ok(arrival) => return arrival.map(Some),
+                Err(_) if look >= end => return Ok(None),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn is_in_the_way(&self) -> bool {
+        let elapsed = self.begun.elapsed();
+        elapsed > SLOW_GRACE && self.received < SLOW_RATE * elapsed.as_secs() && (self.pressure)()
     }
 
     /// Adds to the pieces what arrives within a time.
     pub(super) async fn receive_next(&mut self, pieces: &mut Pieces, patience: Duration) -> Result<Arrival> {
-        let Ok(arrival) = tokio::time::timeout(patience, self.arrival()).await else { return Ok(Arrival::Late) };
-        let Some(piece) = arrival? else {
+        let Some(arrival) = self.arrival_within(patience).await? else { return Ok(Arrival::Late) };
+        let Some(piece) = arrival else {
             pieces.close();
             self.hash(pieces)?;
             return Ok(Arrival::End);

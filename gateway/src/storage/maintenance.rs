@@ -109,7 +109,7 @@ impl Storage {
         oids: &[Oid],
         sizes_of: &[Oid],
     ) -> Result<(Vec<Oid>, Vec<u64>)> {
-        let tx = self.db.begin("examine_large_objects", Lane::Writer).await?;
+        let tx = self.db.begin("examine_large_objects", Lane::Background).await?;
         let referred = inventory::referred_to_by_any(&tx, columns, oids).await?;
         let mut sizes = Vec::with_capacity(sizes_of.len());
         for oid in sizes_of {
@@ -123,7 +123,7 @@ impl Storage {
     /// # Errors
     /// Those of the database; nothing was unlinked then.
     pub async fn unlink_unclaimed(&self, columns: &[ReferringColumn], oids: &[Oid]) -> Result<u64> {
-        let tx = self.db.begin("sweep", Lane::Writer).await?;
+        let tx = self.db.begin("sweep", Lane::Background).await?;
         inventory::lock_sweep(&tx).await?;
         let referred = inventory::referred_to_by_any(&tx, columns, oids).await?;
         let unreferred: Vec<_> = oids.iter().copied().filter(|oid| !referred.contains(oid)).collect();

@@ -189,6 +189,10 @@ impl Storage {
             return Err(ErrorKind::NoSuchUpload.into());
         };
         if let Some(answer) = answered {
+            // An earlier release did not note which parts it was.
+            if answer.named.as_ref().is_some_and(|named| *named != digest_of(&parts)) {
+                return Err(ErrorKind::NoSuchUpload.into());
+            }
             return Ok(repeated(answer));
         }
         let stored = uploads::locked_parts(&tx, id, upload.checksum.map(|c| c.0)).await?;
@@ -216,7 +220,7 @@ impl Storage {
         let existing = ExistingContent { content, size, etag: &etag, parts_count: Some(parts_count) };
         let last_modified = objects::publish(&tx, &existing, &object).await?;
         let completed = Completed { published: Published { etag, size, last_modified }, checksum, parts_count };
-        uploads::complete(&tx, id, &answer(&completed)).await?;
+        uploads::complete(&tx, id, &answer(&completed, digest_of(&parts))).await?;
         self.commit_settled(tx, content, &guard).await?;
         Ok(completed)
     }
@@ -306,8 +310,20 @@ fn object_checksum(algorithm: ChecksumAlgorithm, kind: ChecksumType, parts: &[St
     Some(Checksum { algorithm, kind, value })
 }
 
-fn answer(completed: &Completed) -> CompletedColumn {
+/// Tells lists of parts apart: a completion that names others is not the same one again.
+fn digest_of(parts: &[CompletedPart]) -> String {
+    let mut md5 = Md5::new();
+    for part in parts {
+        md5.update(part.number.to_be_bytes());
+        md5.update(part.etag.to_ascii_lowercase());
+        md5.update([0]);
+    }
+    hex::encode(md5.finalize())
+}
+
+fn answer(completed: &Completed, named: String) -> CompletedColumn {
     CompletedColumn {
+        named: Some(named),
         etag: completed.published.etag.clone(),
         size: completed.published.size,
         last_modified_ns: completed.published.last_modified.unix_timestamp_nanos(),

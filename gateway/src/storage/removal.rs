@@ -20,13 +20,6 @@ pub struct DeleteObject {
     pub if_match_last_modified: Option<OffsetDateTime>,
 }
 
-impl DeleteObject {
-    /// Whether something has to hold.
-    pub(super) fn is_conditional(&self) -> bool {
-        self.if_match.is_some() || self.if_match_size.is_some() || self.if_match_last_modified.is_some()
-    }
-}
-
 impl Storage {
     /// Deletes an object; a key without object is deleted already.
     ///

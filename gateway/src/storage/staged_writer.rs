@@ -23,7 +23,7 @@ use super::content::digest::{self, Digester, Digests};
 use super::content::hashing::{Hashing, MAX_PENDING_BYTES};
 use super::early_write::{self, FIRST_BYTES};
 use super::error::{ErrorKind, Result, StorageError};
-use super::incoming::{BodyStream, Incoming, Pieces};
+use super::incoming::{BodyStream, Incoming, Pieces, Pressure};
 use super::index::contents::LargeContent;
 use super::index::locate::{Found, Wanted};
 use super::index::objects::ExistingContent;
@@ -98,8 +98,8 @@ impl Storage {
         }
         let is_large = options.length.is_none_or(|length| length > ONE_STATEMENT_MAX);
         let hashing = Hashing::new(&self.hashers, Digester::new(&options.checksums), is_large);
-        let idle_timeout = self.options.body_idle_timeout;
-        let mut incoming = Incoming::new(body, hashing, options.length, options.max_length, idle_timeout);
+        let (idle_timeout, pressure) = (self.options.body_idle_timeout, self.pressure(options.length));
+        let mut incoming = Incoming::new(body, hashing, options.length, options.max_length, idle_timeout, pressure);
         let (place, size, mut digests) = if options.length.is_some_and(|length| length > self.options.buffer_max) {
             let _permit = self.uploads.take(self.streaming_bytes()).await?;
             let place = self.stream(&mut incoming, Vec::new()).await?;
@@ -109,6 +109,16 @@ impl Storage {
         };
         digests.sha256 = options.signed_sha256.or(digests.sha256);
         Ok(Staged { size, digests, place })
+    }
+
+    /// Whether others wait for what a body of such a length holds while it arrives.
+    fn pressure(&self, length: Option<u64>) -> Pressure {
+        let StorageOptions { inline_max, buffer_max, .. } = *self.options;
+        let short = length.is_some_and(|length| length <= inline_max);
+        let memory = if short { self.short_uploads.clone() } else { self.uploads.clone() };
+        let writes = length.is_none_or(|length| length > buffer_max);
+        let db = self.db.clone();
+        Box::new(move || memory.is_wanted() || (writes && db.writers_queue()))
     }
 
     /// Receives a body whole, unless it turns out to be longer than `buffer_max`. A large one is then written while the

@@ -62,14 +62,16 @@ impl Flights {
         let entry = Entry { flights: self.clone(), key, number };
         let cache = cache.clone();
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
+            // Forgotten when the fetch has ended, whether or not anybody has looked at what came of it.
+            let _entry = entry;
             let block = fetch.await.map_err(Arc::new)?;
             cache.insert(key, block.clone());
             Ok(block)
         }));
-        let landing: BoxedLanding = Box::pin(async move {
-            let _entry = entry;
-            task.await.unwrap_or_else(|e| Err(Arc::new(StorageError::new(ErrorKind::Internal, e))))
-        });
+        let landing: BoxedLanding =
+            Box::pin(
+                async move { task.await.unwrap_or_else(|e| Err(Arc::new(StorageError::new(ErrorKind::Internal, e)))) },
+            );
         let flight = landing.shared();
         if let Some(weak) = flight.downgrade() {
             departures.under_way.insert(key, (number, weak));
@@ -82,7 +84,7 @@ impl Flights {
     }
 }
 
-/// A fetch's place in the table, given up when its readers have landed or left. Never dropped under the table's lock.
+/// A fetch's place in the table, given up when it has ended or its readers have left. Never dropped under the table's lock.
 struct Entry {
     flights: Flights,
     key: BlockKey,
@@ -175,6 +177,18 @@ mod tests {
         let again = scene.flight(Ok("block"));
         scene.landing.notify_one();
         assert!(again.await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_failure_that_its_reader_has_not_looked_at_is_nobody_else_s() {
+        let scene = Scene::new();
+        let unlooked = scene.flight(Err(ErrorKind::Unavailable));
+        scene.landing.notify_one();
+        scene.until_forgotten().await;
+        let later = scene.flight(Ok("block"));
+        scene.landing.notify_one();
+        assert_eq!(later.await.expect("landed"), "block");
+        assert!(unlooked.await.is_err());
     }
 
     #[tokio::test]

@@ -73,7 +73,7 @@ pub struct RemovalStatus {
 
 /// One round of the reaper; `None` where another one is at work.
 pub(crate) async fn reap(db: &Db, batch: u32, max_pages: u64) -> Result<Option<Reaped>, DbError> {
-    let tx = db.begin("reap", Lane::Writer).await?;
+    let tx = db.begin("reap", Lane::Background).await?;
     tx.run(&TIMEOUTS, &[]).await?;
     let rows = tx.run(&REAP, &[&integer(batch), &bigint(max_pages)]).await?;
     tx.commit().await?;

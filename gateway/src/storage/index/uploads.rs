@@ -142,6 +142,9 @@ pub(crate) struct CompletedColumn {
     pub checksum: Option<(String, String, String)>,
     /// How many parts.
     pub parts_count: u32,
+    /// Digest of the list of parts that the request named; none from before it was noted.
+    #[serde(default)]
+    pub named: Option<String>,
 }
 
 /// A part with its content.
