@@ -120,6 +120,33 @@ async fn a_reader_that_sips_is_cut_and_holds_nothing_back() {
 }
 
 #[tokio::test]
+async fn readers_that_stand_still_give_back_what_was_fetched_ahead_of_them() {
+    let settings = [
+        ("LOBGATE_CACHE_MEMORY", "0"),
+        ("LOBGATE_STORAGE_READ_WINDOW", "64KiB"),
+        ("LOBGATE_STORAGE_READ_AHEAD", "16"),
+        ("LOBGATE_STORAGE_DOWNLOAD_MEMORY", "2MiB"),
+    ];
+    let stage = Stage::with(&settings).await;
+    let data = bytes(1, 8 * MIB);
+    stage.put("k", &data).await;
+    let mut standing = Vec::new();
+    for _ in 0..3 {
+        let mut reader = stage.request("GET", &path("k")).open().await;
+        assert_eq!(reader.read_head().await.status, 200);
+        standing.push(reader);
+    }
+    for _ in 0..3 {
+        let got = stage.request("GET", &path("k")).send().await;
+        assert!(got.status == 200 && got.complete && got.body == data, "{}", got.status);
+    }
+    // Whoever goes on reading gets every byte.
+    for mut reader in standing {
+        assert!(reader.read_some(data.len()).await == data);
+    }
+}
+
+#[tokio::test]
 async fn requests_beyond_the_limit_are_told_at_once_to_come_back() {
     let stage = Stage::with(&[("LOBGATE_SERVER_MAX_REQUESTS", "4"), ("LOBGATE_CACHE_MEMORY", "0")]).await;
     stage.put("k", &bytes(1, 24 * MIB)).await;

@@ -72,27 +72,41 @@ fn may_be_seen(operation: &Operation, history: &[Operation]) -> bool {
     })
 }
 
+/// States that are looked at before the search is given up: a minute or so.
+const MOST_STATES: usize = 4_000_000;
+
 /// Whether some order of the operations explains every answer, from an empty register on.
+///
+/// An operation without an answer is put into the order only where somebody sees what it did next; unseen, it may as well never
+/// have happened. That keeps the search short.
+///
+/// # Panics
+/// Where that cannot be decided with [`MOST_STATES`].
 pub(crate) fn is_linearizable(history: &[Operation]) -> bool {
     let matters = |operation: &&Operation| operation.answered.is_some() || may_be_seen(operation, history);
     let mut history: Vec<Operation> = history.iter().filter(matters).copied().collect();
     history.sort_by_key(|operation| operation.called);
     let none = Placed(vec![0; history.len().div_ceil(64).max(1)]);
-    let mut tried = HashSet::from([(none.clone(), None)]);
-    let mut open = vec![(none, None)];
-    while let Some((placed, register)) = open.pop() {
+    let mut tried = HashSet::from([(none.clone(), None, false)]);
+    let mut open = vec![(none, None, false)];
+    while let Some((placed, register, unseen)) = open.pop() {
+        assert!(tried.len() < MOST_STATES, "undecided: {history:#?}");
         let missing = || history.iter().enumerate().filter(|(at, _)| !placed.has(*at));
         // Whatever was called after another had been answered comes after it.
         let Some(end) = missing().filter_map(|(_, operation)| operation.answered).min() else { return true };
-        let next = missing().take_while(|(_, operation)| operation.called <= end).filter_map(|(at, operation)| {
+        let sees =
+            |operation: &Operation| operation.answered.is_some() && !matches!(operation.action, Action::Write(_));
+        let possible = missing().take_while(|(_, operation)| operation.called <= end);
+        let next = possible.filter(|(_, operation)| !unseen || sees(operation)).filter_map(|(at, operation)| {
             operation.action.apply(register).map(|register| (placed.with(at), register, operation.answered))
         });
         let mut next: Vec<_> = next.collect();
         // The earliest answer is tried first, what was never answered last.
         next.sort_by_key(|(_, _, answered)| std::cmp::Reverse(answered.unwrap_or(u64::MAX)));
-        for (placed, register, _) in next {
-            if tried.insert((placed.clone(), register)) {
-                open.push((placed, register));
+        for (placed, register, answered) in next {
+            let state = (placed, register, answered.is_none());
+            if tried.insert(state.clone()) {
+                open.push(state);
             }
         }
     }

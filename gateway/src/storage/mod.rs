@@ -39,6 +39,7 @@ pub mod maintenance;
 mod multipart;
 mod put_queue;
 mod range_reader;
+mod read_ahead;
 mod read_plan;
 mod removal;
 mod running_reads;
@@ -123,6 +124,8 @@ pub struct Storage {
     /// Turns to fetch a window. Few backends keep a server busy whose every answer is a MiB; more of them only push each
     /// other out of the processor's caches.
     fetches: Arc<Semaphore>,
+    /// Windows fetched ahead of clients.
+    read_ahead: Arc<read_ahead::ReadAhead<range_reader::Fetch>>,
 }
 
 /// An object to publish.
@@ -179,6 +182,7 @@ impl Storage {
             cache,
             flights,
             fetches,
+            read_ahead: Arc::new(read_ahead::ReadAhead::new()),
         }
     }
 

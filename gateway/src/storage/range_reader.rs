@@ -5,7 +5,8 @@
 //! one download may use several backends. It is fetched by a task of its own, so that it completes whether or not the
 //! client is reading: the whole block, where the cache is to keep it. What goes out has its share of the download budget,
 //! held or fetched, until the socket has taken it: blocks that were evicted while a slow client reads them are paid for.
-//! The window that is needed next waits for a share; windows ahead of it are only fetched when a share is free.
+//! The window that is needed next waits for a share; windows ahead of it are only fetched when a share is free, and taken back
+//! from a client that stands still when somebody else waits for one (`read_ahead`).
 //!
 //! A read is registered before its locate query is sent ([`RunningReads`](super::RunningReads)), and the registration
 //! lives as long as the [`Located`] or the stream: what it located cannot be reaped. An error in the stream has to abort
@@ -15,6 +16,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -27,6 +29,7 @@ use super::content::flights::{Boarding, Flight, landing_error};
 use super::error::{ErrorKind, Result, StorageError};
 use super::index::locate::{self, Found, LocatedPart, LocatedRow, Wanted};
 use super::index::objects;
+use super::read_ahead::{self, Slot};
 use super::read_plan::{ReadPlan, Segment, Window, slice};
 use super::types::{BucketName, ObjectInfo, ObjectKey, Page, PartInfo, RangeRequest, resolve_range};
 use super::{ReadGuard, Storage, content};
@@ -203,11 +206,14 @@ struct Reader {
 
 enum Ahead {
     Planned(Window),
-    UnderWay(Fetch),
+    UnderWay(Window, Slot<Fetch>),
 }
 
+/// How often one that waits for memory looks for some that could be taken back.
+const RECLAIM_INTERVAL: Duration = Duration::from_millis(200);
+
 /// A window on its way from the database.
-struct Fetch {
+pub(super) struct Fetch {
     window: Window,
     permit: Permit,
     source: Source,
@@ -225,7 +231,10 @@ enum Source {
 impl Reader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let window = match self.ahead.pop_front() {
-            Some(Ahead::UnderWay(fetch)) => return self.land(fetch).await.map(Some),
+            Some(Ahead::UnderWay(window, slot)) => match read_ahead::take(&slot) {
+                Some(fetch) => return self.land(fetch).await.map(Some),
+                None => window,
+            },
             Some(Ahead::Planned(window)) => window,
             None => match self.plan.next() {
                 Some(window) => window,
@@ -253,11 +262,17 @@ impl Reader {
             return Ok(permit);
         }
         for place in &mut self.ahead {
-            if let Ahead::UnderWay(fetch) = place {
-                *place = Ahead::Planned(fetch.window.clone());
+            if let Ahead::UnderWay(window, _) = place {
+                *place = Ahead::Planned(window.clone());
             }
         }
-        self.storage.downloads.take(bytes).await
+        let mut share = std::pin::pin!(self.storage.downloads.take(bytes));
+        loop {
+            self.storage.read_ahead.reclaim();
+            if let Ok(permit) = tokio::time::timeout(RECLAIM_INTERVAL, &mut share).await {
+                return permit;
+            }
+        }
     }
 
     /// Waits for a window, while those behind it are on their way too.
@@ -293,7 +308,8 @@ impl Reader {
                 break;
             }
             let Some(permit) = self.storage.downloads.try_take(self.share(window)) else { break };
-            self.ahead[place] = Ahead::UnderWay(self.fetch(window.clone(), permit)?);
+            let (window, fetch) = (window.clone(), self.fetch(window.clone(), permit)?);
+            self.ahead[place] = Ahead::UnderWay(window, self.storage.read_ahead.hold(fetch));
         }
         Ok(())
     }
