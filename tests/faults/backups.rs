@@ -9,9 +9,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::harness::cluster::{Cluster, ROLE, command};
-use crate::harness::inspect::{assert_consistent, until_reclaimed};
-use crate::harness::server::{run, text};
-use crate::harness::{Database, Gateway, RawRequest, Stage, bytes, client, eventually, path};
+use crate::harness::inspect::{assert_consistent, assert_verified, until_reclaimed};
+use crate::harness::{Database, Gateway, RawRequest, Stage, bytes, eventually, path};
 use crate::multipart;
 
 const SETTINGS: &[(&str, &str)] = &[("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"), ("LOBGATE_GC_INTERVAL", "100ms")];
@@ -45,22 +44,9 @@ async fn assert_filled(endpoint: &str) {
     assert_eq!(listed.xml_all("Key"), ["buffered", "copy", "inline", "parts", "streamed"]);
 }
 
-async fn assert_verified(database: &Database) {
-    let verified = run(&database.url(), &["verify"]).await;
-    assert!(verified.status.success(), "{}", text(&verified));
-}
-
 fn succeed(mut program: Command) {
     let done = program.output().expect("run the program");
     assert!(done.status.success(), "{program:?}: {}", String::from_utf8_lossy(&done.stderr));
-}
-
-async fn on_stage(cluster: &Arc<Cluster>) -> Stage {
-    let database = Database::create_on(Arc::clone(cluster)).await;
-    let gateway = Gateway::start(&database.url(), SETTINGS).await;
-    let s3 = client::sdk(&gateway.endpoint);
-    s3.create_bucket().bucket("bucket").send().await.expect("a bucket");
-    Stage { gateway, s3, database }
 }
 
 #[tokio::test]
@@ -110,7 +96,7 @@ async fn a_base_backup_is_recovered_to_a_point_in_time() {
         "wal_level=replica".to_owned(),
     ];
     let primary = Cluster::start_with(&archiving).await;
-    let stage = on_stage(&primary).await;
+    let stage = Stage::on(Database::create_on(Arc::clone(&primary)).await, SETTINGS).await;
     stage.put("inline", b"of the backup, replaced later").await;
     let copy = crate::harness::cluster::directory("lobgate-test-pg-");
     base_backup(&primary, copy.path(), &[]);
@@ -150,7 +136,7 @@ async fn a_base_backup_is_recovered_to_a_point_in_time() {
 #[tokio::test]
 async fn a_standby_serves_reads_refuses_writes_and_takes_over() {
     let primary = Cluster::start_with(&["wal_level=replica".to_owned()]).await;
-    let stage = on_stage(&primary).await;
+    let stage = Stage::on(Database::create_on(Arc::clone(&primary)).await, SETTINGS).await;
     fill(&stage).await;
     let copy = crate::harness::cluster::directory("lobgate-test-pg-");
     base_backup(&primary, copy.path(), &["--write-recovery-conf"]);

@@ -4,20 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::harness::cluster::Cluster;
-use crate::harness::inspect::{assert_consistent, until_reclaimed};
+use crate::harness::inspect::{assert_verified, until_reclaimed};
 use crate::harness::proxy::Proxy;
 use crate::harness::raw::Connection;
-use crate::harness::server::{run, text};
 use crate::harness::{Database, Gateway, RawRequest, Stage, bytes, client, eventually, path};
 use crate::multipart;
 
 const SETTINGS: &[(&str, &str)] = &[("LOBGATE_STORAGE_BUFFER_MAX", "256KiB"), ("LOBGATE_GC_INTERVAL", "100ms")];
-
-async fn assert_verified(database: &Database) {
-    let verified = run(&database.url(), &["verify"]).await;
-    assert!(verified.status.success(), "{}", text(&verified));
-    assert_consistent(database).await;
-}
 
 fn body_of(key: &str) -> Vec<u8> {
     let number: u64 = key.rsplit('-').next().and_then(|number| number.parse().ok()).expect("a numbered key");

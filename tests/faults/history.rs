@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 
 use super::injector::{Arena, Fault};
 use super::setting;
-use crate::harness::inspect::{assert_consistent, large_objects, until_reclaimed};
+use crate::harness::inspect::{assert_verified, large_objects, until_reclaimed};
 use crate::harness::linearizability::{Action, Operation, Value, is_linearizable};
-use crate::harness::server::{run, text};
 use crate::harness::{RawRequest, Reply, bytes, eventually, md5_hex, path};
 
 const CLIENTS: u64 = 12;
@@ -219,11 +218,9 @@ async fn conclude(arena: &Arc<Arena>, begun: Instant, events: &mut Vec<Event>) {
         events.extend(reader.events);
     }
     until_reclaimed(&arena.database).await;
-    assert_consistent(&arena.database).await;
     let owned = "SELECT count(*) FROM lobgate.content WHERE loid IS NOT NULL";
     assert_eq!(large_objects(&arena.database).await, arena.database.count(owned).await, "leaked large objects");
-    let verified = run(&arena.database.url(), &["verify"]).await;
-    assert!(verified.status.success(), "{}", text(&verified));
+    assert_verified(&arena.database).await;
 }
 
 /// Keys whose answers contradict each other, with their histories.

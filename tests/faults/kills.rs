@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::inspect::{assert_consistent, until_reclaimed};
+use crate::harness::inspect::{assert_consistent, assert_verified, until_reclaimed};
 use crate::harness::server::{run, text};
 use crate::harness::{Database, Gateway, RawRequest, Stage, bytes, eventually, path};
 use crate::multipart;
@@ -62,9 +62,7 @@ async fn body_is(stage: &Stage, key: &str, data: Option<&[u8]>, place: &str) {
 
 async fn assert_whole(stage: &Stage) {
     until_reclaimed(&stage.database).await;
-    assert_consistent(&stage.database).await;
-    let verified = run(&stage.database.url(), &["verify"]).await;
-    assert!(verified.status.success(), "{}", text(&verified));
+    assert_verified(&stage.database).await;
 }
 
 /// Puts a body of a length over an object and over nothing, killed at every place.

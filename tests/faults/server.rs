@@ -201,10 +201,7 @@ async fn a_full_disk_is_said_to_the_client_stores_nothing_and_is_recovered_from(
         .await
         .expect("a cluster on the small disk");
     let database = crate::harness::Database::create_on(std::sync::Arc::clone(&cluster)).await;
-    let gateway = crate::harness::Gateway::start(&database.url(), SETTINGS).await;
-    let s3 = crate::harness::client::sdk(&gateway.endpoint);
-    s3.create_bucket().bucket("bucket").send().await.expect("a bucket");
-    let stage = Stage { gateway, s3, database };
+    let stage = Stage::on(database, SETTINGS).await;
     let mut stored = Vec::new();
     let full = loop {
         let number = stored.len() as u64;

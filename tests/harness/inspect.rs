@@ -1,5 +1,6 @@
 //! Looks behind the gateway's back: do the companion tables and the large objects tell the same story?
 
+use super::server::{run, text};
 use super::{Database, eventually};
 
 /// Asserts that the store is whole: every large object has exactly one owner, every content exactly its bytes.
@@ -55,6 +56,13 @@ pub(crate) async fn assert_consistent(database: &Database) {
     )
     .await;
     assert!(differing.is_empty(), "objects and composites of another size than their contents: {differing:?}");
+}
+
+/// Asserts that the store is whole, every stored byte included: `lobgate verify` says so, and the tables do.
+pub(crate) async fn assert_verified(database: &Database) {
+    let verified = run(&database.url(), &["verify"]).await;
+    assert!(verified.status.success(), "{}", text(&verified));
+    assert_consistent(database).await;
 }
 
 /// The number of large objects in the database.

@@ -48,7 +48,11 @@ impl Stage {
 
     /// With settings in the environment, for example `("LOBGATE_STORAGE_INLINE_MAX", "4KiB")`.
     pub(crate) async fn with(settings: &[(&str, &str)]) -> Self {
-        let database = Database::create().await;
+        Self::on(Database::create().await, settings).await
+    }
+
+    /// On a database that is there, for example one of a cluster that is to crash.
+    pub(crate) async fn on(database: Database, settings: &[(&str, &str)]) -> Self {
         let gateway = Gateway::start(&database.url(), settings).await;
         let s3 = client::sdk(&gateway.endpoint);
         s3.create_bucket().bucket(BUCKET).send().await.expect("create the stage's bucket");

@@ -115,8 +115,12 @@ impl Collector {
 
     async fn expire(&mut self) {
         match self.storage.expire_uploads(self.options.upload_expiry, EXPIRY_BATCH).await {
-            Ok(0) => self.expiring.ends(),
-            Ok(aborted) => tracing::info!(aborted, "abandoned multipart uploads aborted"),
+            Ok(aborted) => {
+                self.expiring.ends();
+                if aborted > 0 {
+                    tracing::info!(aborted, "abandoned multipart uploads aborted");
+                }
+            }
             Err(error) => self.expiring.begins(&error),
         }
     }

@@ -18,8 +18,7 @@ const UNIT_BYTES: u64 = 1 << 10;
 /// Longest wait for a share; then the client is told to slow down.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// What all documents share. Cheap to clone.
-#[derive(Clone)]
+/// What all documents share.
 pub(super) struct DocumentMemory(Arc<Semaphore>);
 
 impl DocumentMemory {

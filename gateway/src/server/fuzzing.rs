@@ -38,9 +38,10 @@ impl Wire {
     pub fn new(signed: bool) -> Self {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
-        let _inside = runtime.enter();
-        let edge = edge(signed);
-        drop(_inside);
+        let edge = {
+            let _inside = runtime.enter();
+            edge(signed)
+        };
         Self { runtime, edge }
     }
 
