@@ -7,7 +7,8 @@ use crate::harness::inspect::{assert_consistent, assert_empty};
 use crate::harness::{BUCKET, RawRequest, Stage, base64, bytes, path};
 
 /// The algorithms as header suffixes.
-pub(crate) const ALGORITHMS: [&str; 5] = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"];
+pub(crate) const ALGORITHMS: [&str; 10] =
+    ["crc32", "crc32c", "crc64nvme", "sha1", "sha256", "sha512", "md5", "xxhash64", "xxhash3", "xxhash128"];
 
 /// The checksum's bytes, big-endian as S3 has them.
 pub(crate) fn digest(algorithm: &str, data: &[u8]) -> Vec<u8> {
@@ -18,6 +19,11 @@ pub(crate) fn digest(algorithm: &str, data: &[u8]) -> Vec<u8> {
         "crc64nvme" => crc(crc_fast::CrcAlgorithm::Crc64Nvme).to_vec(),
         "sha1" => sha1::Sha1::digest(data).to_vec(),
         "sha256" => sha2::Sha256::digest(data).to_vec(),
+        "sha512" => sha2::Sha512::digest(data).to_vec(),
+        "md5" => md5::Md5::digest(data).to_vec(),
+        "xxhash64" => twox_hash::XxHash64::oneshot(0, data).to_be_bytes().to_vec(),
+        "xxhash3" => twox_hash::XxHash3_64::oneshot(data).to_be_bytes().to_vec(),
+        "xxhash128" => twox_hash::XxHash3_128::oneshot(data).to_be_bytes().to_vec(),
         other => panic!("no such checksum: {other}"),
     }
 }
@@ -42,6 +48,10 @@ fn the_test_s_own_checksums_are_the_published_ones() {
     assert_eq!(hex("crc32c"), "e3069283");
     assert_eq!(hex("crc64nvme"), "ae8b14860a799888");
     assert_eq!(hex("sha1"), "f7c3bc1d808e04732adf679965ccc34ca7ae3441");
+    // As the tools of the xxHash project print them.
+    assert_eq!(hex("xxhash64"), "8cb841db40e6ae83");
+    assert_eq!(hex("xxhash3"), "72dcb18b67a17dff");
+    assert_eq!(hex("xxhash128"), "33119477ede5dcd5e9716427681d5860");
 }
 
 #[tokio::test]

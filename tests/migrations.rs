@@ -108,6 +108,8 @@ async fn rows_that_contradict_themselves_are_refused_by_the_tables() {
         (object, "is_delete_marker = true"),
         (object, "parts_count = 0"),
         (object, "checksum = NULL"),
+        (object, "retention_mode = 'GOVERNANCE'"),
+        (object, "retention_mode = 'OTHER', retain_until = now()"),
     ] {
         let refused = stage.database.superuser().await.batch_execute(&format!("{table}{change}")).await;
         let code = refused.err().and_then(|e| e.code().map(|c| c.code().to_owned()));

@@ -53,7 +53,8 @@ impl Signer {
         self.seal(&format!("AWS4-HMAC-SHA256-TRAILER\n{time}\n{scope}\n{previous}\n{}", sha256_hex(lines.as_bytes())))
     }
 
-    fn seal(&self, text: &str) -> String {
+    /// The signature of a text: of the policy of a form, for one.
+    pub(crate) fn seal(&self, text: &str) -> String {
         let mut key = hmac(format!("AWS4{}", self.secret_key).as_bytes(), &self.timestamp().as_bytes()[..8]);
         for part in [self.region.as_str(), "s3", "aws4_request"] {
             key = hmac(&key, part.as_bytes());

@@ -1,20 +1,18 @@
 //! What every operation refuses before it does anything: headers that S3 knows and this release does not do.
 //!
-//! A header that asks for encryption, tags, grants or a lock is never ignored silently: the client would believe in a
+//! A header that asks for encryption or grants is never ignored silently: the client would believe in a
 //! protection that is not there. It gets 501 instead. `x-amz-request-payer` is ignored, as the requester always pays
-//! nothing here. Buckets have no versions, so `versionId` may be `null` only; any other names nothing.
+//! nothing here.
 
-use http::{HeaderMap, Uri};
-use percent_encoding::percent_decode_str;
+use http::HeaderMap;
 use s3s::{S3Request, S3Result, s3_error};
 
 use crate::auth::Owner;
 
-use super::error::{no_such_version, not_implemented};
+use super::error::not_implemented;
 
 /// Headers whose presence implies what this release does not do.
 const UNSUPPORTED: &[&str] = &[
-    "x-amz-tagging",
     "x-amz-server-side-encryption",
     "x-amz-server-side-encryption-aws-kms-key-id",
     "x-amz-server-side-encryption-bucket-key-enabled",
@@ -25,14 +23,6 @@ const UNSUPPORTED: &[&str] = &[
     "x-amz-copy-source-server-side-encryption-customer-algorithm",
     "x-amz-copy-source-server-side-encryption-customer-key",
     "x-amz-copy-source-server-side-encryption-customer-key-md5",
-    "x-amz-grant-full-control",
-    "x-amz-grant-read",
-    "x-amz-grant-read-acp",
-    "x-amz-grant-write",
-    "x-amz-grant-write-acp",
-    "x-amz-object-lock-legal-hold",
-    "x-amz-object-lock-mode",
-    "x-amz-object-lock-retain-until-date",
     "x-amz-write-offset-bytes",
     "x-amz-mfa",
     "x-amz-if-match-initiated-time",
@@ -41,19 +31,32 @@ const UNSUPPORTED: &[&str] = &[
 
 /// Headers that are accepted with some values only.
 const SUPPORTED_VALUES: &[(&str, &[&str])] = &[
-    ("x-amz-acl", &["private", "bucket-owner-full-control"]),
     ("x-amz-tagging-directive", &["COPY", "REPLACE"]),
     ("x-amz-annotation-directive", &["COPY"]),
-    ("x-amz-bypass-governance-retention", &["false"]),
-    ("x-amz-bucket-object-lock-enabled", &["false"]),
+    ("x-amz-bypass-governance-retention", &["true", "false"]),
+    ("x-amz-bucket-object-lock-enabled", &["true", "false"]),
     ("x-amz-object-ownership", &["BucketOwnerEnforced"]),
 ];
 
 /// Refuses what this release cannot honour.
 pub(super) fn check<T>(req: &S3Request<T>, owner: &Owner) -> S3Result<()> {
     check_headers(&req.headers)?;
-    check_owner(&req.headers, owner)?;
-    check_version(&req.uri)
+    check_owner(&req.headers, owner)
+}
+
+/// Grants to others than the owner. `private` is what holds anyway, and what many clients send without being told to.
+const GRANTS: &[&str] = &[
+    "x-amz-grant-full-control",
+    "x-amz-grant-read",
+    "x-amz-grant-read-acp",
+    "x-amz-grant-write",
+    "x-amz-grant-write-acp",
+];
+
+/// Whether a request asks for an access control list, which no bucket allows (BucketOwnerEnforced).
+pub(super) fn asks_for_acl(headers: &HeaderMap) -> bool {
+    let harmless = |v: &http::HeaderValue| [&b"private"[..], b"bucket-owner-full-control"].contains(&v.as_bytes());
+    GRANTS.iter().any(|name| headers.contains_key(*name)) || headers.get("x-amz-acl").is_some_and(|v| !harmless(v))
 }
 
 fn check_headers(headers: &HeaderMap) -> S3Result<()> {
@@ -81,21 +84,6 @@ fn check_owner(headers: &HeaderMap, owner: &Owner) -> S3Result<()> {
     Ok(())
 }
 
-fn check_version(uri: &Uri) -> S3Result<()> {
-    let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    for (name, value) in pairs {
-        if percent_decode_str(name).eq(b"versionId".iter().copied()) {
-            version(&percent_decode_str(value).decode_utf8_lossy())?;
-        }
-    }
-    Ok(())
-}
-
-/// Accepts the version that an object in a bucket without versioning has.
-pub(super) fn version(id: &str) -> S3Result<()> {
-    if matches!(id, "" | "null") { Ok(()) } else { Err(no_such_version()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,16 +99,19 @@ mod tests {
     #[test]
     fn protections_that_are_not_there_are_refused() {
         assert_eq!(code("x-amz-server-side-encryption", "AES256").as_deref(), Some("NotImplemented"));
-        assert_eq!(code("x-amz-acl", "public-read").as_deref(), Some("NotImplemented"));
         assert_eq!(code("x-amz-acl", "private"), None);
         assert_eq!(code("x-amz-request-payer", "requester"), None);
         assert_eq!(code("x-amz-expected-bucket-owner", "111122223333").as_deref(), Some("AccessDenied"));
     }
 
     #[test]
-    fn only_the_null_version_exists() {
-        assert!(check_version(&Uri::from_static("/b/k?versionId=null&x=1")).is_ok());
-        assert!(check_version(&Uri::from_static("/b/k?x=versionId")).is_ok());
-        assert!(check_version(&Uri::from_static("/b/k?version%49d=abc")).is_err());
+    fn only_lists_that_grant_nothing_to_others_are_let_through() {
+        let asks = |name: &'static str, value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, HeaderValue::from_static(value));
+            asks_for_acl(&headers)
+        };
+        assert!(!asks("x-amz-acl", "private") && !asks("x-amz-acl", "bucket-owner-full-control"));
+        assert!(asks("x-amz-acl", "public-read") && asks("x-amz-acl", "nonsense") && asks("x-amz-grant-read", "id=1"));
     }
 }

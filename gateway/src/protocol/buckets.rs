@@ -1,4 +1,4 @@
-//! ListBuckets, CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, GetBucketVersioning.
+//! ListBuckets, CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation.
 //!
 //! A gateway is in one region, the configured one. Creating a bucket that the caller already owns answers 409
 //! `BucketAlreadyOwnedByYou` in every region: AWS answers 200 in us-east-1 only, for the sake of old clients, and
@@ -11,7 +11,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::storage::types;
 
 use super::error::{from_storage, not_implemented};
-use super::{Answer, Gateway, listing_token, names};
+use super::{Answer, Gateway, admission, listing_token, names};
 
 /// Buckets in one answer (AWS: `max-buckets`).
 const MAX_BUCKETS: u32 = 10_000;
@@ -62,8 +62,15 @@ pub(super) async fn create(gateway: &Gateway, req: S3Request<CreateBucketInput>)
     if let Some(configuration) = &req.input.create_bucket_configuration {
         check_configuration(configuration, &gateway.region)?;
     }
+    if admission::asks_for_acl(&req.headers) {
+        return Err(s3_error!(
+            InvalidBucketAclWithObjectOwnership,
+            "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting"
+        ));
+    }
     let name = names::bucket(&req.input.bucket);
-    gateway.storage.create_bucket(&name, &gateway.owner.id).await.map_err(from_storage)?;
+    let object_lock = req.input.object_lock_enabled_for_bucket.unwrap_or(false);
+    gateway.storage.create_bucket(&name, &gateway.owner.id, object_lock).await.map_err(from_storage)?;
     Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")), ..Default::default() }))
 }
 
@@ -118,16 +125,6 @@ pub(super) async fn location(
     gateway.storage.bucket(&names::bucket(&req.input.bucket)).await.map_err(from_storage)?;
     let region = (gateway.region != DEFAULT_REGION).then(|| BucketLocationConstraint::from(gateway.region.clone()));
     Ok(S3Response::new(GetBucketLocationOutput { location_constraint: region }))
-}
-
-/// GetBucketVersioning: an empty configuration says that versioning was never enabled.
-pub(super) async fn versioning(
-    gateway: &Gateway,
-    req: S3Request<GetBucketVersioningInput>,
-) -> Answer<GetBucketVersioningOutput> {
-    gateway.admit(&req)?;
-    gateway.storage.bucket(&names::bucket(&req.input.bucket)).await.map_err(from_storage)?;
-    Ok(S3Response::new(GetBucketVersioningOutput::default()))
 }
 
 #[cfg(test)]

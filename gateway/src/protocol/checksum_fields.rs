@@ -1,4 +1,4 @@
-//! Writing a checksum into the five fields that each of s3s's outputs has for it.
+//! Writing a checksum into the ten fields that each of s3s's outputs has for it.
 //!
 //! s3s gives every output type its own fields of the same names; a macro fills them, so that no operation forgets one.
 
@@ -16,6 +16,11 @@ pub(super) struct ChecksumTexts {
     pub(super) crc64nvme: Option<String>,
     pub(super) sha1: Option<String>,
     pub(super) sha256: Option<String>,
+    pub(super) sha512: Option<String>,
+    pub(super) md5: Option<String>,
+    pub(super) xxhash64: Option<String>,
+    pub(super) xxhash3: Option<String>,
+    pub(super) xxhash128: Option<String>,
     pub(super) kind: Option<dto::ChecksumType>,
 }
 
@@ -31,6 +36,11 @@ impl ChecksumTexts {
             ChecksumAlgorithm::Crc64Nvme => texts.crc64nvme = text,
             ChecksumAlgorithm::Sha1 => texts.sha1 = text,
             ChecksumAlgorithm::Sha256 => texts.sha256 = text,
+            ChecksumAlgorithm::Sha512 => texts.sha512 = text,
+            ChecksumAlgorithm::Md5 => texts.md5 = text,
+            ChecksumAlgorithm::XxHash64 => texts.xxhash64 = text,
+            ChecksumAlgorithm::XxHash3 => texts.xxhash3 = text,
+            ChecksumAlgorithm::XxHash128 => texts.xxhash128 = text,
         }
         texts
     }
@@ -55,6 +65,11 @@ macro_rules! set_checksum {
         $output.checksum_crc64nvme = texts.crc64nvme;
         $output.checksum_sha1 = texts.sha1;
         $output.checksum_sha256 = texts.sha256;
+        $output.checksum_sha512 = texts.sha512;
+        $output.checksum_md5 = texts.md5;
+        $output.checksum_xxhash64 = texts.xxhash64;
+        $output.checksum_xxhash3 = texts.xxhash3;
+        $output.checksum_xxhash128 = texts.xxhash128;
         texts.kind
     }};
 }

@@ -13,19 +13,10 @@ use crate::storage::Staged;
 use crate::storage::digest::{Digester, Digests};
 use crate::storage::types::{Checksum, ChecksumAlgorithm, ChecksumType};
 
-use super::error::{custom, not_implemented};
+use super::error::custom;
 
 /// Computed where a client declares nothing (AWS: "Checking object integrity").
 pub(super) const DEFAULT_ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc64Nvme;
-
-/// Checksum headers that newer S3 knows and this release does not compute.
-const UNSUPPORTED: &[&str] = &[
-    "x-amz-checksum-md5",
-    "x-amz-checksum-sha512",
-    "x-amz-checksum-xxhash64",
-    "x-amz-checksum-xxhash3",
-    "x-amz-checksum-xxhash128",
-];
 
 /// The header or trailer that carries an algorithm's value.
 pub(super) fn header_name(algorithm: ChecksumAlgorithm) -> &'static str {
@@ -35,15 +26,22 @@ pub(super) fn header_name(algorithm: ChecksumAlgorithm) -> &'static str {
         ChecksumAlgorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
         ChecksumAlgorithm::Sha1 => "x-amz-checksum-sha1",
         ChecksumAlgorithm::Sha256 => "x-amz-checksum-sha256",
+        ChecksumAlgorithm::Sha512 => "x-amz-checksum-sha512",
+        ChecksumAlgorithm::Md5 => "x-amz-checksum-md5",
+        ChecksumAlgorithm::XxHash64 => "x-amz-checksum-xxhash64",
+        ChecksumAlgorithm::XxHash3 => "x-amz-checksum-xxhash3",
+        ChecksumAlgorithm::XxHash128 => "x-amz-checksum-xxhash128",
     }
 }
 
 fn digest_bytes(algorithm: ChecksumAlgorithm) -> usize {
     match algorithm {
         ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => 4,
-        ChecksumAlgorithm::Crc64Nvme => 8,
+        ChecksumAlgorithm::Crc64Nvme | ChecksumAlgorithm::XxHash64 | ChecksumAlgorithm::XxHash3 => 8,
+        ChecksumAlgorithm::Md5 | ChecksumAlgorithm::XxHash128 => 16,
         ChecksumAlgorithm::Sha1 => 20,
         ChecksumAlgorithm::Sha256 => 32,
+        ChecksumAlgorithm::Sha512 => 64,
     }
 }
 
@@ -149,7 +147,6 @@ pub(super) fn full_object(staged: &Staged, algorithm: ChecksumAlgorithm) -> Opti
 
 /// The one `x-amz-checksum-*` header with a value, decoded.
 pub(super) fn header_checksum(headers: &HeaderMap) -> S3Result<Option<(ChecksumAlgorithm, Vec<u8>)>> {
-    reject_unsupported(headers)?;
     let mut found = None;
     for algorithm in ChecksumAlgorithm::ALL {
         let Some(value) = headers.get(header_name(algorithm)) else { continue };
@@ -161,21 +158,11 @@ pub(super) fn header_checksum(headers: &HeaderMap) -> S3Result<Option<(ChecksumA
     Ok(found)
 }
 
-fn reject_unsupported(headers: &HeaderMap) -> S3Result<()> {
-    match UNSUPPORTED.iter().find(|name| headers.contains_key(**name)) {
-        Some(name) => Err(not_implemented(name)),
-        None => Ok(()),
-    }
-}
-
 fn announced_trailer(headers: &HeaderMap) -> S3Result<Option<ChecksumAlgorithm>> {
     let mut found = None;
     for value in headers.get_all("x-amz-trailer") {
         let list = String::from_utf8_lossy(value.as_bytes());
         for name in list.split(',').map(str::trim) {
-            if UNSUPPORTED.iter().any(|u| u.eq_ignore_ascii_case(name)) {
-                return Err(not_implemented(name));
-            }
             let algorithm = ChecksumAlgorithm::ALL.into_iter().find(|a| header_name(*a).eq_ignore_ascii_case(name));
             if let Some(algorithm) = algorithm
                 && found.replace(algorithm).is_some()
@@ -224,7 +211,7 @@ pub(super) fn algorithm(name: &str) -> S3Result<ChecksumAlgorithm> {
         s3_error!(
             InvalidRequest,
             "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, CRC32C, \
-             CRC64NVME, SHA1, SHA256]"
+             CRC64NVME, SHA1, SHA256, SHA512, MD5, XXHASH64, XXHASH3, XXHASH128]"
         )
     })
 }
@@ -304,7 +291,7 @@ mod tests {
             invalid
         );
         assert_eq!(declared(&[("content-md5", "AAAA")]), Err("InvalidDigest".to_owned()));
-        assert_eq!(declared(&[("x-amz-checksum-sha512", "AAAA")]), Err("NotImplemented".to_owned()));
+        assert_eq!(declared(&[("x-amz-checksum-sha512", "AAAA")]), invalid, "too short");
     }
 
     #[test]

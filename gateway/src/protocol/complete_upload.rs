@@ -51,6 +51,7 @@ pub(super) async fn complete(
         location: Some(location(&req.headers, &input.bucket, &input.key)),
         bucket: Some(input.bucket),
         key: Some(names::xml_text(&input.key).into_owned()),
+        version_id: super::versions::text(completed.published.written.version),
         e_tag: Some(ETag::Strong(completed.published.etag)),
         ..Default::default()
     };
@@ -90,6 +91,11 @@ fn completed_part((number, part): (u32, PartInput), upload: &Upload) -> S3Result
         (Algorithm::Crc64Nvme, part.checksum_crc64nvme),
         (Algorithm::Sha1, part.checksum_sha1),
         (Algorithm::Sha256, part.checksum_sha256),
+        (Algorithm::Sha512, part.checksum_sha512),
+        (Algorithm::Md5, part.checksum_md5),
+        (Algorithm::XxHash64, part.checksum_xxhash64),
+        (Algorithm::XxHash3, part.checksum_xxhash3),
+        (Algorithm::XxHash128, part.checksum_xxhash128),
     ];
     let declared = upload.checksum.map(|(algorithm, _)| algorithm);
     let mut checksum = None;
@@ -186,6 +192,7 @@ mod tests {
             checksum,
             initiated_at: time::OffsetDateTime::UNIX_EPOCH,
             initiator: String::new(),
+            settings: crate::storage::version_types::VersionSettings::default(),
         }
     }
 

@@ -6,27 +6,30 @@
 
 use http::HeaderMap;
 use s3s::dto::*;
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
-use crate::storage::types::{Attributes, BucketName as Bucket, ObjectKey as Key, RangeRequest};
+use crate::storage::types::{Attributes, RangeRequest};
 use crate::storage::types::{Checksum as StoredChecksum, ChecksumType as Kind};
-use crate::storage::{Located, PublishObject, PublishPart};
+use crate::storage::version_types::DeleteMarker;
+use crate::storage::{Located, ObjectVersion, PublishObject, PublishPart, StorageError};
 
+use super::bucket_settings::acls_refused;
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::conditions::ReadConditions;
 use super::error::{from_storage, not_implemented};
 use super::multipart::upload_id;
-use super::{Answer, Gateway, admission, checksums, conditions, metadata, names, range};
+use super::{Answer, Gateway, admission, checksums, conditions, metadata, names, object_lock, range, versions};
 
 /// CopyObject.
 pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {
     gateway.admit(&req)?;
     let (bucket, key) = (names::bucket(&req.input.bucket), names::key(&req.input.key)?);
-    let (source_bucket, source_key) = source_in(&req.headers)?;
+    let from = source_in(&req.headers)?;
     let replace = replaces_metadata(req.input.metadata_directive.as_ref())?;
     let algorithm = req.input.checksum_algorithm.as_ref().map(|a| checksums::algorithm(a.as_str())).transpose()?;
-    let onto_itself = bucket == source_bucket && key == source_key;
-    if onto_itself && !replace && !changes_anything(&req.headers) {
+    let replace_tags = replaces_tags(req.input.tagging_directive.as_ref())?;
+    let onto_itself = bucket == from.bucket && key == from.key && from.version.is_none();
+    if onto_itself && !replace && !replace_tags && !changes_anything(&req.headers) {
         return Err(s3_error!(
             InvalidRequest,
             "This copy request is illegal because it is trying to copy an object to itself without changing the \
@@ -34,9 +37,15 @@ pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>)
         ));
     }
 
-    let source =
-        gateway.storage.locate(&source_bucket, &source_key, RangeRequest::Whole).await.map_err(from_storage)?;
+    let source = gateway.storage.locate(&from, RangeRequest::Whole).await.map_err(from_copy_source)?;
     ReadConditions::of_copy_source(&req.headers).check_copy_source(&source.info)?;
+    if admission::asks_for_acl(&req.headers) {
+        return Err(acls_refused());
+    }
+    let mut settings = object_lock::settings(&req.headers)?;
+    if !replace_tags {
+        settings.tags.clone_from(&source.info.tags);
+    }
     let object = PublishObject {
         bucket,
         key,
@@ -44,34 +53,38 @@ pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>)
         attributes: copied_attributes(&source, &req.headers, replace.then(|| req.input.metadata.take()))?,
         checksum: copied_checksum(gateway, &source, algorithm).await?,
         conditions: conditions::of_write(&req.headers)?,
+        settings,
     };
     let texts = ChecksumTexts::new(object.checksum.as_ref(), source.info.parts_count);
     let published = gateway.storage.copy_object(&source, object).await.map_err(from_storage)?;
 
     let mut result = CopyObjectResult {
         e_tag: Some(ETag::Strong(published.etag)),
-        last_modified: Some(published.last_modified.into()),
+        last_modified: Some(published.written.last_modified.into()),
         ..Default::default()
     };
     result.checksum_type = set_checksum!(result, texts);
-    Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
+    let output = CopyObjectOutput {
+        copy_object_result: Some(result),
+        copy_source_version_id: versions::text(source.info.version),
+        version_id: versions::text(published.written.version),
+        ..Default::default()
+    };
+    Ok(S3Response::new(output))
 }
 
 /// The source that the header `x-amz-copy-source` names. It is form-encoded: a plus is a space, as S3 reads it (and s3s
 /// does not).
-fn source_in(headers: &HeaderMap) -> S3Result<(Bucket, Key)> {
+fn source_in(headers: &HeaderMap) -> S3Result<ObjectVersion> {
     let text = headers.get("x-amz-copy-source").and_then(|v| v.to_str().ok()).unwrap_or_default();
     let source = CopySource::parse(&text.replace('+', "%20"));
     source_of(&source.map_err(|_| s3_error!(InvalidArgument, "Copy Source must mention the source bucket and key"))?)
 }
 
 /// The source that a parsed `x-amz-copy-source` names.
-fn source_of(source: &CopySource) -> S3Result<(Bucket, Key)> {
+fn source_of(source: &CopySource) -> S3Result<ObjectVersion> {
     match source {
-        CopySource::Bucket { bucket, key, version_id } => {
-            admission::version(version_id.as_deref().unwrap_or_default())?;
-            Ok((names::bucket(bucket), names::key(key)?))
-        }
+        CopySource::Bucket { bucket, key, version_id } => versions::object(bucket, key, version_id.as_deref()),
         CopySource::AccessPoint { .. } | CopySource::Outpost { .. } => Err(not_implemented("access points")),
     }
 }
@@ -82,6 +95,25 @@ fn replaces_metadata(directive: Option<&MetadataDirective>) -> S3Result<bool> {
         Some("REPLACE") => Ok(true),
         Some(_) => Err(s3_error!(InvalidArgument, "Unknown metadata directive.")),
     }
+}
+
+fn replaces_tags(directive: Option<&TaggingDirective>) -> S3Result<bool> {
+    match directive.map(TaggingDirective::as_str) {
+        None | Some("COPY") => Ok(false),
+        Some("REPLACE") => Ok(true),
+        Some(_) => Err(s3_error!(InvalidArgument, "Unknown tagging directive.")),
+    }
+}
+
+/// A source that cannot be had. One that is a delete marker is told apart by whether the client named that version.
+fn from_copy_source(error: StorageError) -> S3Error {
+    if error.cause::<DeleteMarker>().is_some_and(|marker| marker.named) {
+        return s3_error!(
+            InvalidRequest,
+            "The source of a copy request may not specifically refer to a delete marker by version id."
+        );
+    }
+    from_storage(error)
 }
 
 /// Whether a copy of an object onto itself does something: these are not copied from the source.
@@ -130,16 +162,17 @@ async fn copied_checksum(
 pub(super) async fn copy_part(gateway: &Gateway, req: S3Request<UploadPartCopyInput>) -> Answer<UploadPartCopyOutput> {
     gateway.admit(&req)?;
     let (bucket, key) = (names::bucket(&req.input.bucket), names::key(&req.input.key)?);
-    let (source_bucket, source_key) = source_in(&req.headers)?;
+    let from = source_in(&req.headers)?;
     let number = range::part_number(req.input.part_number)?;
     let id = upload_id(&req.input.upload_id)?;
     let wanted = req.input.copy_source_range.as_deref().map_or(Ok(RangeRequest::Whole), range::copy_source_range)?;
 
     let upload = gateway.storage.upload(&bucket, &key, id).await.map_err(from_storage)?;
-    let source = gateway.storage.locate(&source_bucket, &source_key, wanted).await.map_err(from_storage)?;
+    let source = gateway.storage.locate(&from, wanted).await.map_err(from_copy_source)?;
     ReadConditions::of_copy_source(&req.headers).check_copy_source(&source.info)?;
     check_within(wanted, source.info.size)?;
 
+    let copy_source_version_id = versions::text(source.info.version);
     let part = PublishPart { bucket, key, upload: id, number, checksum: None };
     let algorithm = upload.checksum.map(|(algorithm, _)| algorithm);
     let published = gateway.storage.copy_part(source, part, algorithm).await.map_err(from_storage)?;
@@ -150,7 +183,8 @@ pub(super) async fn copy_part(gateway: &Gateway, req: S3Request<UploadPartCopyIn
         ..Default::default()
     };
     let _ = set_checksum!(result, ChecksumTexts::new(published.checksum.as_ref(), None));
-    Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
+    let output = UploadPartCopyOutput { copy_part_result: Some(result), copy_source_version_id, ..Default::default() };
+    Ok(S3Response::new(output))
 }
 
 /// A copied range lies wholly inside the source: unlike a read, a copy is never shortened.
@@ -168,12 +202,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_name_a_bucket_a_key_and_at_most_the_null_version() {
+    fn sources_name_a_bucket_a_key_and_perhaps_a_version() {
         let parse =
             |text: &str| CopySource::parse(text).ok().map(|s| source_of(&s).map_err(|e| e.code().as_str().to_owned()));
-        assert!(parse("/bucket/a%20b/c?versionId=null").is_some_and(|s| s.is_ok_and(|(_, k)| k.as_str() == "a b/c")));
+        assert!(parse("/bucket/a%20b/c?versionId=null").is_some_and(|s| s.is_ok_and(|o| o.key.as_str() == "a b/c")));
         assert!(parse("bucket/key").is_some_and(|s| s.is_ok()));
-        assert!(parse("bucket/key?versionId=v1").is_some_and(|s| s.is_err_and(|code| code == "NoSuchVersion")));
+        assert!(parse("bucket/key?versionId=v1").is_some_and(|s| s.is_err_and(|code| code == "InvalidArgument")));
         assert!(parse("bucket/").is_some_and(|s| s.is_err()));
     }
 

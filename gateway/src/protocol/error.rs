@@ -8,6 +8,9 @@ use s3s::stream::aws_chunked_stream::AwsChunkedStreamError;
 use s3s::stream::upload_stream::UploadStreamError;
 use s3s::{BodySizeLimitExceeded, S3Error, S3ErrorCode, s3_error};
 
+use time::OffsetDateTime;
+
+use crate::storage::version_types::DeleteMarker;
 use crate::storage::{ErrorKind, StorageError};
 
 /// Seconds after which a refused client may try again.
@@ -33,6 +36,14 @@ pub(super) fn from_storage(error: StorageError) -> S3Error {
         ),
         ErrorKind::BucketNotEmpty => s3_error!(BucketNotEmpty, "The bucket you tried to delete is not empty"),
         ErrorKind::NoSuchKey => s3_error!(NoSuchKey, "The specified key does not exist."),
+        ErrorKind::NoSuchVersion => no_such_version(),
+        ErrorKind::DeleteMarker => delete_marker(error.cause()),
+        ErrorKind::Locked => s3_error!(AccessDenied, "Access Denied because object protected by object lock."),
+        ErrorKind::NoObjectLock => no_object_lock(),
+        ErrorKind::InvalidBucketState => s3_error!(
+            InvalidBucketState,
+            "The request is not valid for the current state of the bucket: object lock needs versioning to be enabled."
+        ),
         ErrorKind::NoSuchUpload => no_such_upload(),
         ErrorKind::PreconditionFailed => precondition_failed(),
         ErrorKind::InvalidPart => s3_error!(
@@ -132,7 +143,45 @@ pub(super) fn no_such_upload() -> S3Error {
     )
 }
 
-/// 404 for a version that a bucket without versioning cannot have.
+/// What is there is a delete marker: 404 where it is the latest version, 405 where it was named.
+fn delete_marker(marker: Option<&DeleteMarker>) -> S3Error {
+    let mut headers = empty_headers_for_error();
+    headers.insert("x-amz-delete-marker", HeaderValue::from_static("true"));
+    if let Some(version) = marker.and_then(|m| HeaderValue::from_str(&m.version.to_string()).ok()) {
+        headers.insert("x-amz-version-id", version);
+    }
+    let mut error = match marker {
+        Some(DeleteMarker { named: false, .. }) => s3_error!(NoSuchKey, "The specified key does not exist."),
+        _ => {
+            headers.insert(header::ALLOW, HeaderValue::from_static("DELETE"));
+            s3_error!(MethodNotAllowed, "The specified method is not allowed against this resource.")
+        }
+    };
+    if let Some(time) = marker.filter(|m| m.named).and_then(|m| http_date(m.last_modified)) {
+        headers.insert(header::LAST_MODIFIED, time);
+    }
+    error.set_headers(headers);
+    error
+}
+
+fn http_date(time: OffsetDateTime) -> Option<HeaderValue> {
+    let format = time::macros::format_description!(
+        "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
+    );
+    HeaderValue::from_str(&time.to_offset(time::UtcOffset::UTC).format(format).ok()?).ok()
+}
+
+/// 400 for a lock in a bucket that has none.
+pub(super) fn no_object_lock() -> S3Error {
+    s3_error!(InvalidRequest, "Bucket is missing Object Lock Configuration")
+}
+
+/// 404 for a lock that a version does not have.
+pub(super) fn not_locked() -> S3Error {
+    s3_error!(NoSuchObjectLockConfiguration, "The specified object does not have a ObjectLock configuration")
+}
+
+/// 404 for a version that is not there.
 pub(super) fn no_such_version() -> S3Error {
     s3_error!(NoSuchVersion, "The specified version does not exist.")
 }

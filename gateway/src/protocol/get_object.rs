@@ -13,7 +13,7 @@ use crate::storage::types::{Checksum, ObjectInfo, RangeRequest};
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::conditions::ReadConditions;
 use super::error::from_storage;
-use super::{Answer, Gateway, SetAside, body, metadata, names, range};
+use super::{Answer, Gateway, SetAside, body, metadata, object_lock, range, versions};
 
 /// Sets what GetObject and HeadObject say alike.
 macro_rules! describe {
@@ -35,6 +35,11 @@ macro_rules! describe {
         $output.metadata = metadata::returned_metadata(attributes.user_metadata);
         $output.e_tag = Some(ETag::Strong(info.etag.clone()));
         $output.last_modified = Some(info.last_modified.into());
+        $output.version_id = versions::text(info.version);
+        $output.tag_count = (!info.tags.is_empty()).then(|| i32::try_from(info.tags.len()).unwrap_or(i32::MAX));
+        $output.object_lock_mode = info.retention.map(|r| ObjectLockMode::from_static(r.mode.as_str()));
+        $output.object_lock_retain_until_date = info.retention.map(|r| r.until.into());
+        $output.object_lock_legal_hold_status = info.legal_hold.map(object_lock::hold_status);
         $output.parts_count = selected.parts_count.map(signed32);
         if $with_checksum {
             $output.checksum_type = set_checksum!($output, selected.checksum_texts(info));
@@ -46,9 +51,9 @@ macro_rules! describe {
 pub(super) async fn get(gateway: &Gateway, mut req: S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {
     gateway.admit(&req)?;
     restore(&mut req.headers, req.extensions.remove());
-    let (bucket, key) = (names::bucket(&req.input.bucket), names::key(&req.input.key)?);
+    let object = versions::object(&req.input.bucket, &req.input.key, req.input.version_id.as_deref())?;
     let wanted = range::requested(&req.headers, req.input.part_number)?;
-    let located = gateway.storage.locate(&bucket, &key, wanted).await.map_err(from_storage)?;
+    let located = gateway.storage.locate(&object, wanted).await.map_err(from_storage)?;
     let selected = select(&located, wanted, &req.headers)?;
 
     let mut output = GetObjectOutput::default();
@@ -62,9 +67,9 @@ pub(super) async fn get(gateway: &Gateway, mut req: S3Request<GetObjectInput>) -
 pub(super) async fn head(gateway: &Gateway, mut req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
     gateway.admit(&req)?;
     restore(&mut req.headers, req.extensions.remove());
-    let (bucket, key) = (names::bucket(&req.input.bucket), names::key(&req.input.key)?);
+    let object = versions::object(&req.input.bucket, &req.input.key, req.input.version_id.as_deref())?;
     let wanted = range::requested(&req.headers, req.input.part_number)?;
-    let located = gateway.storage.head(&bucket, &key, wanted).await.map_err(from_storage)?;
+    let located = gateway.storage.head(&object, wanted).await.map_err(from_storage)?;
     let selected = select(&located, wanted, &req.headers)?;
 
     let mut output = HeadObjectOutput::default();

@@ -9,30 +9,39 @@
 
 mod admission;
 mod body;
+mod bucket_settings;
 mod buckets;
 mod checksum_fields;
 pub(crate) mod checksums;
 mod complete_upload;
 mod conditions;
 mod copy_object;
+pub(crate) mod cors;
 mod delete_object;
 pub(crate) mod error;
 mod get_object;
 pub(crate) mod list_entries;
 mod list_objects;
 mod list_uploads;
+mod list_versions;
 mod listing_token;
 mod metadata;
 mod multipart;
 pub(crate) mod names;
+mod not_configured;
 mod object_attributes;
+mod object_lock;
+mod post_object;
 mod put_object;
 pub(crate) mod range;
 mod tagging;
+mod versions;
 
 use http::HeaderMap;
 use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result};
+
+pub(crate) use post_object::FormTags;
 
 use crate::auth::Owner;
 use crate::storage::Storage;
@@ -72,96 +81,91 @@ impl Gateway {
 
 type Answer<T> = S3Result<S3Response<T>>;
 
-#[async_trait::async_trait]
-impl S3 for Gateway {
-    async fn list_buckets(&self, req: S3Request<ListBucketsInput>) -> Answer<ListBucketsOutput> {
-        buckets::list(self, req).await
-    }
-    async fn create_bucket(&self, req: S3Request<CreateBucketInput>) -> Answer<CreateBucketOutput> {
-        buckets::create(self, req).await
-    }
-    async fn head_bucket(&self, req: S3Request<HeadBucketInput>) -> Answer<HeadBucketOutput> {
-        buckets::head(self, req).await
-    }
-    async fn delete_bucket(&self, req: S3Request<DeleteBucketInput>) -> Answer<DeleteBucketOutput> {
-        buckets::delete(self, req).await
-    }
-    async fn get_bucket_location(&self, req: S3Request<GetBucketLocationInput>) -> Answer<GetBucketLocationOutput> {
-        buckets::location(self, req).await
-    }
-    async fn get_bucket_versioning(
-        &self,
-        req: S3Request<GetBucketVersioningInput>,
-    ) -> Answer<GetBucketVersioningOutput> {
-        buckets::versioning(self, req).await
-    }
+/// The trait, one line for each operation: its input and output, and who answers it.
+macro_rules! operations {
+    ($($name:ident: $input:ident => $output:ident = $answers:path;)*) => {
+        #[async_trait::async_trait]
+        impl S3 for Gateway {
+            $(
+                async fn $name(&self, req: S3Request<$input>) -> Answer<$output> {
+                    $answers(self, req).await
+                }
+            )*
+        }
+    };
+}
 
-    async fn get_object(&self, req: S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {
-        get_object::get(self, req).await
-    }
-    async fn head_object(&self, req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
-        get_object::head(self, req).await
-    }
-    async fn get_object_attributes(
-        &self,
-        req: S3Request<GetObjectAttributesInput>,
-    ) -> Answer<GetObjectAttributesOutput> {
-        object_attributes::get(self, req).await
-    }
-    async fn get_object_tagging(&self, req: S3Request<GetObjectTaggingInput>) -> Answer<GetObjectTaggingOutput> {
-        tagging::get(self, req).await
-    }
-    async fn put_object(&self, req: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
-        put_object::put(self, req).await
-    }
-    async fn copy_object(&self, req: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {
-        copy_object::copy(self, req).await
-    }
-    async fn delete_object(&self, req: S3Request<DeleteObjectInput>) -> Answer<DeleteObjectOutput> {
-        delete_object::one(self, req).await
-    }
-    async fn delete_objects(&self, req: S3Request<DeleteObjectsInput>) -> Answer<DeleteObjectsOutput> {
-        delete_object::many(self, req).await
-    }
+operations! {
+    list_buckets: ListBucketsInput => ListBucketsOutput = buckets::list;
+    create_bucket: CreateBucketInput => CreateBucketOutput = buckets::create;
+    head_bucket: HeadBucketInput => HeadBucketOutput = buckets::head;
+    delete_bucket: DeleteBucketInput => DeleteBucketOutput = buckets::delete;
+    get_bucket_location: GetBucketLocationInput => GetBucketLocationOutput = buckets::location;
+    get_bucket_versioning: GetBucketVersioningInput => GetBucketVersioningOutput = versions::get_of_bucket;
+    put_bucket_versioning: PutBucketVersioningInput => PutBucketVersioningOutput = versions::put_of_bucket;
+    get_object_lock_configuration: GetObjectLockConfigurationInput => GetObjectLockConfigurationOutput = object_lock::get_configuration;
+    put_object_lock_configuration: PutObjectLockConfigurationInput => PutObjectLockConfigurationOutput = object_lock::put_configuration;
 
-    async fn list_objects(&self, req: S3Request<ListObjectsInput>) -> Answer<ListObjectsOutput> {
-        list_objects::v1(self, req).await
-    }
-    async fn list_objects_v2(&self, req: S3Request<ListObjectsV2Input>) -> Answer<ListObjectsV2Output> {
-        list_objects::v2(self, req).await
-    }
+    get_bucket_tagging: GetBucketTaggingInput => GetBucketTaggingOutput = bucket_settings::get_tagging;
+    put_bucket_tagging: PutBucketTaggingInput => PutBucketTaggingOutput = bucket_settings::put_tagging;
+    delete_bucket_tagging: DeleteBucketTaggingInput => DeleteBucketTaggingOutput = bucket_settings::delete_tagging;
+    get_public_access_block: GetPublicAccessBlockInput => GetPublicAccessBlockOutput = bucket_settings::get_public_access_block;
+    put_public_access_block: PutPublicAccessBlockInput => PutPublicAccessBlockOutput = bucket_settings::put_public_access_block;
+    delete_public_access_block: DeletePublicAccessBlockInput => DeletePublicAccessBlockOutput = bucket_settings::delete_public_access_block;
+    get_bucket_ownership_controls: GetBucketOwnershipControlsInput => GetBucketOwnershipControlsOutput = bucket_settings::get_ownership_controls;
+    put_bucket_ownership_controls: PutBucketOwnershipControlsInput => PutBucketOwnershipControlsOutput = bucket_settings::put_ownership_controls;
+    get_bucket_acl: GetBucketAclInput => GetBucketAclOutput = bucket_settings::get_bucket_acl;
+    put_bucket_acl: PutBucketAclInput => PutBucketAclOutput = bucket_settings::put_bucket_acl;
+    get_object_acl: GetObjectAclInput => GetObjectAclOutput = bucket_settings::get_object_acl;
+    put_object_acl: PutObjectAclInput => PutObjectAclOutput = bucket_settings::put_object_acl;
+    get_bucket_cors: GetBucketCorsInput => GetBucketCorsOutput = cors::get;
+    put_bucket_cors: PutBucketCorsInput => PutBucketCorsOutput = cors::put;
+    delete_bucket_cors: DeleteBucketCorsInput => DeleteBucketCorsOutput = cors::delete;
 
-    async fn create_multipart_upload(
-        &self,
-        req: S3Request<CreateMultipartUploadInput>,
-    ) -> Answer<CreateMultipartUploadOutput> {
-        multipart::create(self, req).await
-    }
-    async fn upload_part(&self, req: S3Request<UploadPartInput>) -> Answer<UploadPartOutput> {
-        multipart::upload_part(self, req).await
-    }
-    async fn upload_part_copy(&self, req: S3Request<UploadPartCopyInput>) -> Answer<UploadPartCopyOutput> {
-        copy_object::copy_part(self, req).await
-    }
-    async fn complete_multipart_upload(
-        &self,
-        req: S3Request<CompleteMultipartUploadInput>,
-    ) -> Answer<CompleteMultipartUploadOutput> {
-        complete_upload::complete(self, req).await
-    }
-    async fn abort_multipart_upload(
-        &self,
-        req: S3Request<AbortMultipartUploadInput>,
-    ) -> Answer<AbortMultipartUploadOutput> {
-        multipart::abort(self, req).await
-    }
-    async fn list_parts(&self, req: S3Request<ListPartsInput>) -> Answer<ListPartsOutput> {
-        list_uploads::parts(self, req).await
-    }
-    async fn list_multipart_uploads(
-        &self,
-        req: S3Request<ListMultipartUploadsInput>,
-    ) -> Answer<ListMultipartUploadsOutput> {
-        list_uploads::uploads(self, req).await
-    }
+    get_bucket_encryption: GetBucketEncryptionInput => GetBucketEncryptionOutput = not_configured::encryption;
+    get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput => GetBucketLifecycleConfigurationOutput = not_configured::lifecycle;
+    get_bucket_policy: GetBucketPolicyInput => GetBucketPolicyOutput = not_configured::policy;
+    get_bucket_policy_status: GetBucketPolicyStatusInput => GetBucketPolicyStatusOutput = not_configured::policy_status;
+    get_bucket_replication: GetBucketReplicationInput => GetBucketReplicationOutput = not_configured::replication;
+    get_bucket_website: GetBucketWebsiteInput => GetBucketWebsiteOutput = not_configured::website;
+    get_bucket_analytics_configuration: GetBucketAnalyticsConfigurationInput => GetBucketAnalyticsConfigurationOutput = not_configured::analytics;
+    get_bucket_metrics_configuration: GetBucketMetricsConfigurationInput => GetBucketMetricsConfigurationOutput = not_configured::metrics;
+    get_bucket_inventory_configuration: GetBucketInventoryConfigurationInput => GetBucketInventoryConfigurationOutput = not_configured::inventory;
+    get_bucket_intelligent_tiering_configuration: GetBucketIntelligentTieringConfigurationInput => GetBucketIntelligentTieringConfigurationOutput = not_configured::intelligent_tiering;
+    get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput = not_configured::request_payment;
+    get_bucket_accelerate_configuration: GetBucketAccelerateConfigurationInput => GetBucketAccelerateConfigurationOutput = not_configured::accelerate;
+    get_bucket_logging: GetBucketLoggingInput => GetBucketLoggingOutput = not_configured::logging;
+    get_bucket_notification_configuration: GetBucketNotificationConfigurationInput => GetBucketNotificationConfigurationOutput = not_configured::notification;
+    list_bucket_analytics_configurations: ListBucketAnalyticsConfigurationsInput => ListBucketAnalyticsConfigurationsOutput = not_configured::analytics_list;
+    list_bucket_metrics_configurations: ListBucketMetricsConfigurationsInput => ListBucketMetricsConfigurationsOutput = not_configured::metrics_list;
+    list_bucket_inventory_configurations: ListBucketInventoryConfigurationsInput => ListBucketInventoryConfigurationsOutput = not_configured::inventory_list;
+    list_bucket_intelligent_tiering_configurations: ListBucketIntelligentTieringConfigurationsInput => ListBucketIntelligentTieringConfigurationsOutput = not_configured::intelligent_tiering_list;
+
+    get_object: GetObjectInput => GetObjectOutput = get_object::get;
+    head_object: HeadObjectInput => HeadObjectOutput = get_object::head;
+    get_object_attributes: GetObjectAttributesInput => GetObjectAttributesOutput = object_attributes::get;
+    get_object_tagging: GetObjectTaggingInput => GetObjectTaggingOutput = tagging::get;
+    put_object_tagging: PutObjectTaggingInput => PutObjectTaggingOutput = tagging::put;
+    delete_object_tagging: DeleteObjectTaggingInput => DeleteObjectTaggingOutput = tagging::delete;
+    get_object_retention: GetObjectRetentionInput => GetObjectRetentionOutput = object_lock::get_retention;
+    put_object_retention: PutObjectRetentionInput => PutObjectRetentionOutput = object_lock::put_retention;
+    get_object_legal_hold: GetObjectLegalHoldInput => GetObjectLegalHoldOutput = object_lock::get_legal_hold;
+    put_object_legal_hold: PutObjectLegalHoldInput => PutObjectLegalHoldOutput = object_lock::put_legal_hold;
+    put_object: PutObjectInput => PutObjectOutput = put_object::put;
+    post_object: PostObjectInput => PostObjectOutput = post_object::post;
+    copy_object: CopyObjectInput => CopyObjectOutput = copy_object::copy;
+    delete_object: DeleteObjectInput => DeleteObjectOutput = delete_object::one;
+    delete_objects: DeleteObjectsInput => DeleteObjectsOutput = delete_object::many;
+
+    list_objects: ListObjectsInput => ListObjectsOutput = list_objects::v1;
+    list_objects_v2: ListObjectsV2Input => ListObjectsV2Output = list_objects::v2;
+    list_object_versions: ListObjectVersionsInput => ListObjectVersionsOutput = list_versions::list;
+
+    create_multipart_upload: CreateMultipartUploadInput => CreateMultipartUploadOutput = multipart::create;
+    upload_part: UploadPartInput => UploadPartOutput = multipart::upload_part;
+    upload_part_copy: UploadPartCopyInput => UploadPartCopyOutput = copy_object::copy_part;
+    complete_multipart_upload: CompleteMultipartUploadInput => CompleteMultipartUploadOutput = complete_upload::complete;
+    abort_multipart_upload: AbortMultipartUploadInput => AbortMultipartUploadOutput = multipart::abort;
+    list_parts: ListPartsInput => ListPartsOutput = list_uploads::parts;
+    list_multipart_uploads: ListMultipartUploadsInput => ListMultipartUploadsOutput = list_uploads::uploads;
 }

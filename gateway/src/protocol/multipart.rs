@@ -1,7 +1,7 @@
 //! CreateMultipartUpload, UploadPart, AbortMultipartUpload, and the rules on an upload's checksum.
 //!
-//! An upload has one checksum algorithm and a type. SHA-1 and SHA-256 can only be composed, CRC64NVME only spans the
-//! whole object, CRC32 and CRC32C can do both and are composed unless the client says otherwise. An upload that declares
+//! An upload has one checksum algorithm and a type. CRC64NVME only spans the whole object, CRC32 and CRC32C can do both, the
+//! others can only be composed. CRC32 and CRC32C are composed unless the client says otherwise. An upload that declares
 //! nothing gets CRC64NVME, as S3 computes it; its parts may then declare whatever they like, which is verified and not
 //! kept. A part that declares nothing gets the upload's checksum computed.
 
@@ -13,10 +13,11 @@ use crate::storage::types::{ChecksumAlgorithm as Algorithm, ChecksumType as Kind
 use crate::storage::{CreateUpload, PublishPart};
 
 use super::body::Upload;
+use super::bucket_settings::acls_refused;
 use super::checksum_fields::{ChecksumTexts, checksum_algorithm, checksum_type, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, Declared};
-use super::error::{from_storage, no_such_upload};
-use super::{Answer, Gateway, body, checksums, metadata, names, range};
+use super::error::{from_storage, no_object_lock, no_such_upload};
+use super::{Answer, Gateway, admission, body, checksums, metadata, names, object_lock, range};
 
 /// CreateMultipartUpload.
 pub(super) async fn create(
@@ -30,12 +31,20 @@ pub(super) async fn create(
         req.input.checksum_algorithm.as_ref().map(ChecksumAlgorithm::as_str),
         req.input.checksum_type.as_ref().map(ChecksumType::as_str),
     )?;
+    if admission::asks_for_acl(&req.headers) {
+        return Err(acls_refused());
+    }
+    let settings = object_lock::settings(&req.headers)?;
+    if settings.has_lock() && !gateway.storage.bucket(&bucket).await.map_err(from_storage)?.object_lock {
+        return Err(no_object_lock());
+    }
     let upload = CreateUpload {
         bucket,
         key,
         attributes,
         checksum: declared.or(Some((DEFAULT_ALGORITHM, Kind::FullObject))),
         initiator: gateway.owner.id.clone(),
+        settings,
     };
     let id = gateway.storage.create_upload(upload).await.map_err(from_storage)?;
     let output = CreateMultipartUploadOutput {
@@ -66,9 +75,9 @@ fn declared_checksum(algorithm: Option<&str>, kind: Option<&str>) -> S3Result<Op
         Some(text) => Kind::parse(text).ok_or_else(|| checksums::invalid_value("x-amz-checksum-type"))?,
     };
     let possible = match algorithm {
-        Algorithm::Sha1 | Algorithm::Sha256 => kind == Kind::Composite,
         Algorithm::Crc64Nvme => kind == Kind::FullObject,
         Algorithm::Crc32 | Algorithm::Crc32c => true,
+        _ => kind == Kind::Composite,
     };
     if possible {
         return Ok(Some((algorithm, kind)));
@@ -80,7 +89,7 @@ fn declared_checksum(algorithm: Option<&str>, kind: Option<&str>) -> S3Result<Op
 fn default_kind(algorithm: Algorithm) -> Kind {
     match algorithm {
         Algorithm::Crc64Nvme => Kind::FullObject,
-        Algorithm::Crc32 | Algorithm::Crc32c | Algorithm::Sha1 | Algorithm::Sha256 => Kind::Composite,
+        _ => Kind::Composite,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::storage::types::{ObjectInfo, Page, PartInfo, RangeRequest};
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::error::from_storage;
 use super::get_object::{signed, signed32};
-use super::{Answer, Gateway, metadata, names};
+use super::{Answer, Gateway, metadata, versions};
 
 /// Parts in one answer (AWS: `x-amz-max-parts`).
 const MAX_PARTS: u32 = 1000;
@@ -23,15 +23,15 @@ pub(super) async fn get(
     req: S3Request<GetObjectAttributesInput>,
 ) -> Answer<GetObjectAttributesOutput> {
     gateway.admit(&req)?;
-    let (bucket, key) = (names::bucket(&req.input.bucket), names::key(&req.input.key)?);
+    let object = versions::object(&req.input.bucket, &req.input.key, req.input.version_id.as_deref())?;
     let wanted = Wanted::from_headers(&req.headers)?;
     let page = PartsPage::from_input(&req.input)?;
 
     let (info, parts) = if wanted.parts {
-        let found = gateway.storage.object_parts(&bucket, &key, page.after, page.max).await;
+        let found = gateway.storage.object_parts(&object, page.after, page.max).await;
         found.map(|(info, parts)| (info, Some(parts))).map_err(from_storage)?
     } else {
-        let located = gateway.storage.head(&bucket, &key, RangeRequest::Whole).await.map_err(from_storage)?;
+        let located = gateway.storage.head(&object, RangeRequest::Whole).await.map_err(from_storage)?;
         (located.info.clone(), None)
     };
 
@@ -45,6 +45,7 @@ pub(super) async fn get(
         storage_class: wanted.storage_class.then(|| {
             StorageClass::from(info.attributes.storage_class.clone().unwrap_or_else(|| metadata::STANDARD.to_owned()))
         }),
+        version_id: versions::text(info.version),
         ..Default::default()
     };
     Ok(S3Response::new(output))

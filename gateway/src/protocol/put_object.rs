@@ -1,32 +1,71 @@
-//! PutObject.
+//! PutObject, and what it shares with the upload by a form.
 //!
 //! Everything that can be refused from the headers is refused before the body is read. The body is then staged and
 //! verified against what was declared, and only then published, with the conditions decided by the publishing statement.
 
+use http::HeaderMap;
 use s3s::dto::*;
-use s3s::{S3Request, S3Response};
+use s3s::{S3Request, S3Response, S3Result, TrailingHeaders};
 
-use crate::storage::PublishObject;
+use crate::storage::{PublishObject, Published};
 
 use super::body::Upload;
+use super::bucket_settings::acls_refused;
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, Declared};
 use super::error::from_storage;
-use super::{Answer, Gateway, body, checksums, conditions, metadata, names};
+use super::{Answer, Gateway, admission, body, checksums, conditions, metadata, names, object_lock, versions};
 
 /// PutObject.
 pub(super) async fn put(gateway: &Gateway, mut req: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
     gateway.admit(&req)?;
-    let (bucket, key) = (names::bucket(&req.input.bucket), names::key(&req.input.key)?);
-    let attributes = metadata::attributes(&req.headers, req.input.metadata.take())?;
-    let conditions = conditions::of_write(&req.headers)?;
-    let declared = Declared::from_headers(&req.headers)?;
+    let object = NewObject {
+        bucket: &req.input.bucket,
+        key: &req.input.key,
+        headers: &req.headers,
+        trailers: req.trailing_headers.as_ref(),
+        metadata: req.input.metadata.take(),
+        content: req.input.body.take(),
+    };
+    let (published, texts) = store(gateway, object).await?;
+    let mut output = PutObjectOutput {
+        e_tag: Some(ETag::Strong(published.etag)),
+        version_id: versions::text(published.written.version),
+        ..Default::default()
+    };
+    output.checksum_type = set_checksum!(output, texts);
+    Ok(S3Response::new(output))
+}
+
+/// An object on its way in.
+pub(super) struct NewObject<'a> {
+    pub(super) bucket: &'a str,
+    pub(super) key: &'a str,
+    /// What a PutObject says of it.
+    pub(super) headers: &'a HeaderMap,
+    /// Headers after the body.
+    pub(super) trailers: Option<&'a TrailingHeaders>,
+    /// `x-amz-meta-*`, decoded.
+    pub(super) metadata: Option<Metadata>,
+    pub(super) content: Option<StreamingBlob>,
+}
+
+/// Stores an object.
+pub(super) async fn store(gateway: &Gateway, new: NewObject<'_>) -> S3Result<(Published, ChecksumTexts)> {
+    let (bucket, key) = (names::bucket(new.bucket), names::key(new.key)?);
+    if admission::asks_for_acl(new.headers) {
+        return Err(acls_refused());
+    }
+    let attributes = metadata::attributes(new.headers, new.metadata)?;
+    let conditions = conditions::of_write(new.headers)?;
+    let settings = object_lock::settings(new.headers)?;
+    let declared = Declared::from_headers(new.headers)?;
     let algorithm = declared.algorithm().unwrap_or(DEFAULT_ALGORITHM);
 
     let upload = Upload {
-        headers: &req.headers,
-        trailers: req.trailing_headers.as_ref(),
-        content: req.input.body.take(),
+        headers: new.headers,
+        trailers: new.trailers,
+        content: new.content,
         declared,
         algorithms: vec![algorithm],
         replaces: Some((bucket.clone(), key.clone())),
@@ -36,10 +75,7 @@ pub(super) async fn put(gateway: &Gateway, mut req: S3Request<PutObjectInput>) -
     let checksum = checksums::full_object(&staged, algorithm);
     let texts = ChecksumTexts::new(checksum.as_ref(), None);
     let owner = gateway.owner.id.clone();
-    let object = PublishObject { bucket, key, owner, attributes, checksum, conditions };
+    let object = PublishObject { bucket, key, owner, attributes, checksum, conditions, settings };
     let published = gateway.storage.publish_object(staged, object).await.map_err(from_storage)?;
-
-    let mut output = PutObjectOutput { e_tag: Some(ETag::Strong(published.etag)), ..Default::default() };
-    output.checksum_type = set_checksum!(output, texts);
-    Ok(S3Response::new(output))
+    Ok((published, texts))
 }

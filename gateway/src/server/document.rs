@@ -25,6 +25,9 @@ const CDATA: &[u8] = b"<![CDATA[";
 const TAGS: usize = 256 << 10;
 const DELETE_TAGS: usize = 16 << 10;
 
+/// Sub-resources of objects that are written as documents.
+const OF_OBJECTS: &[&str] = &["acl", "legal-hold", "retention", "tagging"];
+
 /// The document is refused.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the XML document is refused")]
@@ -45,12 +48,18 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// What a request carries, if that is a document: with POST always, with PUT everywhere but at an object.
+    /// What a request carries, if that is a document: with POST always, unless it is a form, with PUT everywhere but at an
+    /// object itself.
     pub(super) fn of(request: &Parts, level: Level) -> Option<Self> {
-        if request.method != Method::POST && (request.method != Method::PUT || level == Level::Object) {
+        let query = request.uri.query().unwrap_or_default();
+        let is_document = match request.method {
+            Method::POST => !sub_resources::is_form(&request.headers),
+            Method::PUT => level != Level::Object || sub_resources::keys(query).any(|key| OF_OBJECTS.contains(&&*key)),
+            _ => false,
+        };
+        if !is_document {
             return None;
         }
-        let query = request.uri.query().unwrap_or_default();
         let is_delete_objects = sub_resources::keys(query).any(|key| key == "delete");
         let most_tags = if is_delete_objects { DELETE_TAGS } else { TAGS };
         Some(match DeclaredDocument::of(&request.headers, is_delete_objects) {

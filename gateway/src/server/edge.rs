@@ -22,7 +22,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::OperationSlot;
 use crate::protocol::list_entries::RenderedEntries;
-use crate::protocol::{error, names};
+use crate::protocol::{FormTags, cors, error, names};
+use crate::storage::Storage;
 
 use super::ServerSettings;
 use super::document_memory::DocumentMemory;
@@ -42,6 +43,8 @@ pub(crate) struct Edge(Arc<Inner>);
 
 struct Inner {
     s3: S3Service,
+    /// For the rules about requests from other origins.
+    storage: Storage,
     hosts: Hosts,
     /// One permit for each request under way.
     places: Arc<Semaphore>,
@@ -64,11 +67,11 @@ struct Envelope {
 
 impl Edge {
     /// A service with the limits of the settings.
-    pub(crate) fn new(s3: S3Service, hosts: Hosts, settings: &ServerSettings) -> Self {
+    pub(crate) fn new(s3: S3Service, storage: Storage, hosts: Hosts, settings: &ServerSettings) -> Self {
         let places = Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS)));
         let body_terms = Terms { idle: settings.body_idle_timeout, rate: settings.min_transfer_rate };
         let region = settings.region.as_str().into();
-        Self(Arc::new(Inner { s3, hosts, places, body_terms, documents: DocumentMemory::new(), region }))
+        Self(Arc::new(Inner { s3, storage, hosts, places, body_terms, documents: DocumentMemory::new(), region }))
     }
 
     async fn handle(self, request: Request<Incoming>) -> Response<ResponseBody> {
@@ -87,11 +90,19 @@ impl Edge {
         let (mut parts, incoming) = request.into_parts();
         let in_host = self.0.hosts.bucket(host_in(&parts.headers, &parts.uri)).is_some();
         let level = Level::of(parts.uri.path(), in_host);
+        if parts.method == Method::POST && sub_resources::is_form(&parts.headers) {
+            parts.extensions.insert(FormTags::default());
+        }
         let body = RequestBody::new(incoming, &parts, level, self.0.body_terms, &self.0.documents);
 
         let permit = Arc::clone(&self.0.places).try_acquire_owned().ok();
+        let origin = parts.headers.get(header::ORIGIN).cloned().filter(|_| permit.is_some());
         let answer = match check(&parts, level, permit.as_ref()) {
             Err(refusal) => refusal.to_http_response(),
+            Ok(()) if parts.method == Method::OPTIONS => {
+                let allowed = cors::preflight(&self.0.storage, envelope.named.bucket(), &parts.headers).await;
+                allowed.map_or_else(|refusal| refusal.to_http_response(), |headers| Ok(empty_answer(headers)))
+            }
             Ok(()) => {
                 parts.extensions.insert(envelope.operation.clone());
                 let answer = self.call_s3(Request::from_parts(parts, Body::http_body(body.clone()))).await;
@@ -103,6 +114,12 @@ impl Edge {
             }
         };
         let mut answer = answer.unwrap_or_else(|_| bare_internal_error());
+        if let Some((origin, bucket)) =
+            origin.zip(envelope.named.bucket()).filter(|_| envelope.method != Method::OPTIONS)
+        {
+            let allowed = cors::headers_for(&self.0.storage, bucket, &envelope.method, &origin).await;
+            answer.headers_mut().extend(allowed);
+        }
         if expects_continue && !body.was_asked_for() && version <= Version::HTTP_11 {
             // A client that waits for `100 Continue` and gets a final answer cannot know whether the next bytes would be
             // taken for a body (RFC 9110, 10.1.1); botocore misreads the next answer on such a connection.
@@ -187,6 +204,12 @@ fn has_signature(query: &str) -> bool {
     sub_resources::keys(query).any(|key| matches!(key.as_str(), "X-Amz-Algorithm" | "X-Amz-Signature" | "Signature"))
 }
 
+fn empty_answer(headers: HeaderMap) -> HttpResponse {
+    let mut answer = HttpResponse::new(Body::empty());
+    *answer.headers_mut() = headers;
+    answer
+}
+
 /// What is left to say when not even an error can be serialised.
 fn bare_internal_error() -> HttpResponse {
     let mut answer = HttpResponse::new(Body::empty());
@@ -234,7 +257,11 @@ fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelop
     // Documents of s3s are in memory; an object's content never is, whatever its type.
     let Some(document) = body.bytes().filter(|_| is_document) else { return body };
     let rewritten = if is_error {
-        error_body::complete(&document, &Asked::of(envelope)).into()
+        let by_policy = error_body::refused_by_policy(&document);
+        if by_policy.is_some() {
+            parts.status = StatusCode::FORBIDDEN;
+        }
+        error_body::complete(by_policy.as_deref().unwrap_or(&document), &Asked::of(envelope)).into()
     } else {
         let entries = parts.extensions.remove::<RenderedEntries>();
         match (names::resolve_marks(&document), entries) {

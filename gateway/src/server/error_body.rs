@@ -44,6 +44,11 @@ impl Named {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         Self { bucket: some(bucket), key: some(key) }
     }
+
+    /// The bucket, which may be no name of one.
+    pub(super) fn bucket(&self) -> Option<&str> {
+        self.bucket.as_deref()
+    }
 }
 
 /// What was asked, as far as the answer repeats it.
@@ -81,6 +86,18 @@ pub(super) fn complete(document: &[u8], asked: &Asked<'_>) -> Vec<u8> {
     }
     completed.extend_from_slice(END);
     completed
+}
+
+/// A form whose fields do not satisfy its policy is denied access; to s3s the policy itself is invalid. `None` for any other
+/// error. The status of the answer is 403 then.
+pub(super) fn refused_by_policy(document: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(document).ok()?;
+    let (code, message) = (code_element("InvalidPolicyDocument"), "<Message>Policy condition");
+    if !text.contains(&code) || !text.contains(message) {
+        return None;
+    }
+    let denied = text.replacen(&code, &code_element("AccessDenied"), 1);
+    Some(denied.replacen(message, "<Message>Invalid according to Policy: Policy Condition", 1).into_bytes())
 }
 
 fn code_element(code: &str) -> String {
@@ -195,5 +212,19 @@ mod tests {
             prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
             prop_assert!(!escaped.chars().any(|c| c < ' ' && !matches!(c, '\t' | '\n')));
         }
+    }
+
+    #[test]
+    fn a_form_that_its_policy_does_not_allow_is_denied() {
+        let failed =
+            b"<Error><Code>InvalidPolicyDocument</Code><Message>Policy condition &apos;eq&apos;</Message></Error>";
+        let denied = refused_by_policy(failed).map(|d| String::from_utf8_lossy(&d).into_owned());
+        assert!(
+            denied
+                .is_some_and(|d| d.contains("<Code>AccessDenied</Code>") && d.contains("Invalid according to Policy"))
+        );
+        let invalid =
+            b"<Error><Code>InvalidPolicyDocument</Code><Message>failed to parse POST policy</Message></Error>";
+        assert!(refused_by_policy(invalid).is_none());
     }
 }

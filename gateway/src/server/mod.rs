@@ -8,6 +8,7 @@ mod document_memory;
 mod edge;
 mod error_body;
 mod final_chunk;
+mod form_fields;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod host;
@@ -187,9 +188,9 @@ pub async fn serve(
     let addresses = BoundAddresses { listen: listener.local_addr()?, admin: admin_listener.local_addr()? };
 
     let hosts = Hosts::new(&settings.domains);
-    let gateway = Gateway::new(services.storage, settings.region.clone(), Owner::root());
+    let gateway = Gateway::new(services.storage.clone(), settings.region.clone(), Owner::root());
     let s3 = s3_service::build(&gateway, Some(services.root), &settings.region, &hosts)?;
-    let edge = Edge::new(s3, hosts, &settings);
+    let edge = Edge::new(s3, services.storage, hosts, &settings);
     let limits = ConnectionLimits {
         max_connections: settings.max_connections,
         header_read_timeout: settings.header_read_timeout,

@@ -22,6 +22,7 @@ use crate::protocol::error::{self, BodyIdle};
 use super::document::Document;
 use super::document_memory::{DocumentMemory, Turn};
 use super::final_chunk::{FinalChunkMissing, Tail};
+use super::form_fields::FormFields;
 use super::patience::{Patience, Terms};
 use super::sub_resources::Level;
 
@@ -47,6 +48,8 @@ struct Shared {
     tail: Option<Tail>,
     /// Of a request that carries an XML document.
     document: Option<Document>,
+    /// Of an upload by a form.
+    form: Option<FormFields>,
     /// Its share of the memory for documents.
     turn: Option<Turn>,
     /// Why there was no more of it, where that was not its end.
@@ -79,6 +82,7 @@ impl RequestBody {
             ended,
             tail: Tail::of(&request.headers),
             document,
+            form: request.extensions.get().cloned().map(FormFields::new),
             turn,
             failure: None,
         })))
@@ -160,6 +164,9 @@ impl Shared {
                 if let Err(refused) = looked {
                     return Poll::Ready(Some(Err(Box::new(refused))));
                 }
+            }
+            if let (Some(form), Some(Ok(frame))) = (&mut self.form, &next) {
+                form.push(frame.data_ref().map_or(&[], |data| data));
             }
             match (&next, &mut self.tail) {
                 (Some(Ok(frame)), Some(tail)) => tail.push(frame.data_ref().map_or(&[], |data| data)),

@@ -18,6 +18,8 @@ use super::second_pass::SecondPass;
 const CHUNK_BYTES: usize = 16 << 20;
 /// Largest body of one PutObject or UploadPart.
 const OBJECT_BYTES: u64 = 5 << 30;
+/// Fields of a form together, but the file.
+pub(super) const FORM_FIELDS_BYTES: usize = 64 << 10;
 
 /// The S3 service: operations, authentication, gate. Without `root` nobody has to sign anything: for fuzzing.
 pub(super) fn build(
@@ -51,10 +53,9 @@ fn s3_config(region: &str) -> anyhow::Result<S3Config> {
     config.enable_sig_v2 = false;
     // An `x-id` that does not fit is ignored, as S3 ignores it: the router decides by method, path and query.
     config.operation_id_routing = false;
-    // Forms are refused at the edge; these bound what would be read of one.
-    config.allow_post_signature = false;
-    config.post_object_max_file_size = 0;
-    config.form_max_fields_size = 64 << 10;
+    // The file of a form streams, since the edge asks for a Content-Length; the fields before it are held.
+    config.post_object_max_file_size = OBJECT_BYTES;
+    config.form_max_fields_size = FORM_FIELDS_BYTES;
     Ok(config)
 }
 

@@ -11,41 +11,37 @@ use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 /// Sub-resources that S3 has and this release does not.
 const UNSUPPORTED: &[&str] = &[
     "abac",
-    "accelerate",
-    "acl",
-    "analytics",
     "annotation",
     "annotationName",
     "append",
-    "cors",
-    "encryption",
-    "intelligent-tiering",
-    "inventory",
-    "legal-hold",
-    "lifecycle",
-    "logging",
     "metadataAnnotationTable",
     "metadataConfiguration",
     "metadataInventoryTable",
     "metadataJournalTable",
     "metadataTable",
-    "metrics",
-    "notification",
-    "object-lock",
-    "ownershipControls",
-    "policy",
-    "policyStatus",
-    "publicAccessBlock",
     "renameObject",
-    "replication",
-    "requestPayment",
     "restore",
-    "retention",
     "select",
     "select-type",
     "session",
     "torrent",
-    "versions",
+];
+
+/// Configurations of buckets that can be read, since there is an answer to that, and not be set.
+const READABLE: &[&str] = &[
+    "accelerate",
+    "analytics",
+    "encryption",
+    "intelligent-tiering",
+    "inventory",
+    "lifecycle",
+    "logging",
+    "metrics",
+    "notification",
+    "policy",
+    "policyStatus",
+    "replication",
+    "requestPayment",
     "website",
 ];
 
@@ -75,8 +71,10 @@ fn supported(key: &str) -> Option<(Level, &'static [Method])> {
     match key {
         "delete" => Some((Level::Bucket, &[Method::POST])),
         "location" => Some((Level::Bucket, &[Method::GET])),
-        // That versioning was never enabled is the truth; enabling it is 501 below.
-        "versioning" => Some((Level::Bucket, &[Method::GET, Method::PUT])),
+        "versioning" | "object-lock" => Some((Level::Bucket, &[Method::GET, Method::PUT])),
+        "versions" => Some((Level::Bucket, &[Method::GET])),
+        "legal-hold" | "retention" => Some((Level::Object, &[Method::GET, Method::PUT])),
+        "cors" | "publicAccessBlock" => Some((Level::Bucket, &[Method::GET, Method::PUT, Method::DELETE])),
         "attributes" => Some((Level::Object, &[Method::GET])),
         "uploadId" => Some((Level::Object, &[Method::GET, Method::PUT, Method::POST, Method::DELETE])),
         _ => None,
@@ -85,16 +83,28 @@ fn supported(key: &str) -> Option<(Level, &'static [Method])> {
 
 /// Refuses what would be mistaken.
 pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers: &HeaderMap) -> S3Result<()> {
-    check_method(method, headers)?;
+    check_method(method)?;
+    // A preflight asks about the request that would be sent, whatever that is.
+    if *method == Method::OPTIONS {
+        return Ok(());
+    }
     let keys: Vec<String> = keys(query.unwrap_or_default()).collect();
     let has = |name: &str| keys.iter().any(|key| key == name);
-    if let Some(key) = keys.iter().find(|key| UNSUPPORTED.contains(&key.as_str())) {
+    let is_readable = |key: &str| (method, level) == (&Method::GET, Level::Bucket) && READABLE.contains(&key);
+    let is_unsupported = |key: &&String| {
+        UNSUPPORTED.contains(&key.as_str())
+            || READABLE.contains(&key.as_str()) && !is_readable(key)
+            // Without its controls a bucket has another ownership.
+            || key.as_str() == "ownershipControls" && *method == Method::DELETE
+    };
+    if let Some(key) = keys.iter().find(is_unsupported) {
         return Err(not_implemented(format!("?{key}")));
     }
     for key in &keys {
         let misplaced = match key.as_str() {
-            // Of an object it can be read; all else about tags is 501 below.
-            "tagging" => false,
+            "tagging" => level == Level::Root || !matches!(*method, Method::GET | Method::PUT | Method::DELETE),
+            "acl" => level == Level::Root || !matches!(*method, Method::GET | Method::PUT),
+            "ownershipControls" => level != Level::Bucket || !matches!(*method, Method::GET | Method::PUT),
             // The one key with two places.
             "uploads" => !matches!((level, method), (Level::Bucket, &Method::GET) | (Level::Object, &Method::POST)),
             key => supported(key).is_some_and(|(at, methods)| at != level || !methods.contains(method)),
@@ -105,13 +115,13 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
     }
     match (method, level) {
         (&Method::PUT | &Method::POST | &Method::DELETE | &Method::HEAD, Level::Root) => Err(method_not_allowed()),
-        (&Method::POST, _) if is_form(headers) => Err(not_implemented("POST object by form".to_owned())),
+        // Without it the file would have to be held in memory to know its length.
+        (&Method::POST, Level::Bucket) if is_form(headers) && !headers.contains_key(header::CONTENT_LENGTH) => {
+            Err(s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."))
+        }
+        (&Method::POST, Level::Bucket) if is_form(headers) => Ok(()),
         (&Method::POST, Level::Bucket) if !has("delete") => Err(method_not_allowed()),
         (&Method::POST, Level::Object) if !has("uploads") && !has("uploadId") => Err(method_not_allowed()),
-        (method, level) if has("tagging") && (method, level) != (&Method::GET, Level::Object) => {
-            Err(not_implemented("?tagging".to_owned()))
-        }
-        (&Method::PUT, Level::Bucket) if has("versioning") => Err(not_implemented("?versioning".to_owned())),
         (&Method::PUT, Level::Object) if has("uploadId") != has("partNumber") => {
             Err(s3_error!(InvalidArgument, "uploadId and partNumber must be given together"))
         }
@@ -119,18 +129,9 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
     }
 }
 
-fn check_method(method: &Method, headers: &HeaderMap) -> S3Result<()> {
+fn check_method(method: &Method) -> S3Result<()> {
     match *method {
-        Method::GET | Method::HEAD | Method::PUT | Method::POST | Method::DELETE => Ok(()),
-        Method::OPTIONS if headers.contains_key(header::ORIGIN) => Err(crate::protocol::error::custom(
-            "AccessForbidden",
-            http::StatusCode::FORBIDDEN,
-            "CORSResponse: CORS is not enabled for this bucket.",
-        )),
-        Method::OPTIONS => {
-            let message = "Insufficient information. Origin request header needed.";
-            Err(crate::protocol::error::custom("BadRequest", http::StatusCode::BAD_REQUEST, message))
-        }
+        Method::GET | Method::HEAD | Method::PUT | Method::POST | Method::DELETE | Method::OPTIONS => Ok(()),
         _ => Err(method_not_allowed()),
     }
 }
@@ -143,7 +144,8 @@ pub(super) fn keys(query: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-fn is_form(headers: &HeaderMap) -> bool {
+/// Whether a request is an upload by an HTML form.
+pub(super) fn is_form(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     content_type.trim_start().to_ascii_lowercase().starts_with("multipart/form-data")
 }
@@ -186,16 +188,20 @@ mod tests {
                 assert_eq!(code(method, path, key), "NotImplemented", "{key}");
             }
         }
-        assert_eq!(code(Method::DELETE, "/b", "%61cl="), "NotImplemented");
+        assert_eq!(code(Method::DELETE, "/b", "%77ebsite="), "NotImplemented");
         assert_eq!(code(Method::DELETE, "/b/k", "uploads"), "MethodNotAllowed");
-        assert_eq!(code(Method::PUT, "/b", "versioning"), "NotImplemented");
+        assert_eq!(code(Method::PUT, "/b", "versioning"), "ok");
+        assert_eq!(code(Method::PUT, "/b", "tagging"), "ok");
+        assert_eq!(code(Method::GET, "/b", "policy"), "ok");
+        assert_eq!(code(Method::PUT, "/b", "policy"), "NotImplemented");
+        assert_eq!(code(Method::GET, "/b/k", "policy"), "NotImplemented");
+        assert_eq!(code(Method::DELETE, "/b", "acl"), "MethodNotAllowed");
         assert_eq!(code(Method::DELETE, "/b", "versioning"), "MethodNotAllowed");
         assert_eq!(code(Method::PUT, "/b/k", "delete"), "MethodNotAllowed");
         assert_eq!(code(Method::PUT, "/b/k", "uploadId=x"), "InvalidArgument");
         assert_eq!(code(Method::PUT, "/b/k", "partNumber=1"), "InvalidArgument");
         assert_eq!(code(Method::POST, "/b/k", ""), "MethodNotAllowed");
         assert_eq!(code(Method::PATCH, "/b/k", ""), "MethodNotAllowed");
-        assert_eq!(code(Method::OPTIONS, "/b/k", ""), "BadRequest");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::index::{objects, uploads};
 use super::read_plan::Segment;
 use super::staged_writer::{detached, is_content_gone};
 use super::types::{Checksum, ChecksumAlgorithm, PartInfo};
-use super::{Located, PublishObject, PublishPart, Published, StageOptions, Storage};
+use super::{Located, PublishObject, PublishPart, Published, StageOptions, Storage, new_id};
 use crate::db::{DbError, Lane};
 use crate::storage::digest::Digester;
 use futures::{StreamExt, TryStreamExt};
@@ -27,10 +27,11 @@ impl Storage {
         detached(async move {
             let guard = storage.reads.begin().await?;
             let tx = storage.db.begin("copy_object", Lane::Short).await?;
-            let existing = ExistingContent { content, size, etag: &etag, parts_count };
-            let last_modified = objects::publish(&tx, &existing, &object).await.map_err(gone_or)?;
-            storage.commit_with_receipt(tx, &guard).await?;
-            Ok(Published { etag, size, last_modified })
+            let write = new_id();
+            let existing = ExistingContent { write, content, size, etag: &etag, parts_count };
+            let written = objects::publish(&tx, &existing, &object).await.map_err(gone_or)?;
+            storage.commit_with_receipt(tx, write, &guard).await?;
+            Ok(Published { etag, size, written })
         })
         .await
     }
@@ -100,7 +101,7 @@ impl Storage {
                 Err(e) if is_content_gone(&e) => return Ok(None),
                 Err(e) => return Err(e.into()),
             };
-            storage.commit_with_receipt(tx, &guard).await?;
+            storage.commit_with_receipt(tx, new_id(), &guard).await?;
             let etag = hex::encode(&md5);
             Ok(Some(PartInfo { number: part.number, size, start: 0, etag, checksum: part.checksum, last_modified }))
         })

@@ -27,6 +27,17 @@ pub enum ErrorKind {
     BucketNotEmpty,
     /// The key does not exist.
     NoSuchKey,
+    /// The version does not exist.
+    NoSuchVersion,
+    /// The version is a delete marker; the source is a [`DeleteMarker`](super::version_types::DeleteMarker) where a read
+    /// found it.
+    DeleteMarker,
+    /// The version is locked against this.
+    Locked,
+    /// The bucket has no object lock.
+    NoObjectLock,
+    /// The bucket's versioning and object lock do not go with this.
+    InvalidBucketState,
     /// The multipart upload does not exist, was completed or aborted.
     NoSuchUpload,
     /// A condition of the request does not hold.
@@ -71,6 +82,11 @@ impl ErrorKind {
             Self::BucketAlreadyOwnedByYou => "bucket_already_owned_by_you",
             Self::BucketNotEmpty => "bucket_not_empty",
             Self::NoSuchKey => "no_such_key",
+            Self::NoSuchVersion => "no_such_version",
+            Self::DeleteMarker => "delete_marker",
+            Self::Locked => "locked",
+            Self::NoObjectLock => "no_object_lock",
+            Self::InvalidBucketState => "invalid_bucket_state",
             Self::NoSuchUpload => "no_such_upload",
             Self::PreconditionFailed => "precondition_failed",
             Self::InvalidPart => "invalid_part",
@@ -106,6 +122,12 @@ impl StorageError {
         self.kind
     }
 
+    /// The cause, where it is of that type.
+    #[must_use]
+    pub fn cause<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        self.source.as_deref().and_then(|source| source.downcast_ref())
+    }
+
     /// Takes the cause out, for a caller that knows its type (a body stream's error).
     #[must_use]
     pub fn into_source(self) -> Option<Box<dyn std::error::Error + Send + Sync>> {
@@ -124,6 +146,11 @@ impl From<DbError> for StorageError {
             (_, Some("LG003")) => ErrorKind::PreconditionFailed,
             (_, Some("LG004")) => ErrorKind::NoSuchUpload,
             (_, Some("LG005")) => ErrorKind::BucketNotEmpty,
+            (_, Some("LG006")) => ErrorKind::Locked,
+            (_, Some("LG007")) => ErrorKind::NoObjectLock,
+            (_, Some("LG008")) => ErrorKind::InvalidBucketState,
+            (_, Some("LG009")) => ErrorKind::NoSuchVersion,
+            (_, Some("LG010")) => ErrorKind::DeleteMarker,
             // disk_full, and the limit of temporary space
             (_, Some("53100" | "53400")) => ErrorKind::NoSpace,
             // too_many_connections, out_of_memory, query_canceled (statement_timeout), lock_not_available, deadlock,

@@ -96,12 +96,12 @@ impl Storage {
 }
 
 /// A text that sorts after every key: longer than a key can be, of the greatest character.
-fn beyond_all_keys() -> String {
+pub(super) fn beyond_all_keys() -> String {
     char::MAX.to_string().repeat(super::types::MAX_KEY_BYTES / char::MAX.len_utf8() + 1)
 }
 
 /// The least key that the page may begin with; `None` where no key can.
-fn first_key(query: &ListObjects) -> Option<String> {
+pub(super) fn first_key(query: &ListObjects) -> Option<String> {
     let Some(after) = &query.after else { return Some(query.prefix.clone()) };
     let next = if common_prefix(after, &query.prefix, query.delimiter.as_deref()) == Some(after) {
         prefix_end(after)?

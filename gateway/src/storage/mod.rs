@@ -24,6 +24,7 @@
 //! Order of locks: the advisory lock of the bucket, upload row, object row, content row.
 
 mod batch_queue;
+pub mod bucket_settings;
 mod budget;
 mod content;
 mod copying;
@@ -47,11 +48,13 @@ mod settle;
 mod staged_writer;
 pub mod types;
 mod upload_listing;
+mod version_listing;
+pub mod version_types;
+mod versions;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -63,10 +66,12 @@ pub use lease::Lease;
 pub use listing::{ListEntry, ListObjects, ListedObject};
 pub use multipart::{CompleteUpload, Completed, CompletedPart, CreateUpload, PublishPart, Upload};
 pub use range_reader::{ByteStream, Located};
-pub use removal::DeleteObject;
+pub use removal::{DeleteObject, Deleted, Deleter};
 pub use running_reads::{ReadGuard, RunningReads};
 pub use staged_writer::{StageOptions, Staged};
 pub use upload_listing::{ListUploads, UploadEntry};
+pub use version_listing::{ListVersions, ListedVersion, VersionEntry};
+pub use versions::ObjectVersion;
 
 use crate::db::Db;
 use budget::Budget;
@@ -76,6 +81,7 @@ use early_write::EarlyWrites;
 use locate_queue::LocateQueue;
 use put_queue::PutQueue;
 use types::{Attributes, Bucket, BucketName, Checksum, ObjectKey, Page, WriteConditions};
+use version_types::{VersionSettings, Written};
 
 /// What the engine may use, and where it changes its ways. Sizes in bytes.
 #[derive(Clone, Debug)]
@@ -143,6 +149,8 @@ pub struct PublishObject {
     pub checksum: Option<Checksum>,
     /// What must hold at the moment of publishing.
     pub conditions: WriteConditions,
+    /// What is set on the version.
+    pub settings: VersionSettings,
 }
 
 /// An object published: durable and visible.
@@ -152,8 +160,8 @@ pub struct Published {
     pub etag: String,
     /// Length in bytes.
     pub size: u64,
-    /// When, by the database server's clock.
-    pub last_modified: OffsetDateTime,
+    /// When, and as which version.
+    pub written: Written,
 }
 
 impl Storage {
@@ -192,12 +200,12 @@ impl Storage {
         Self { cache, ..self }
     }
 
-    /// Creates a bucket.
+    /// Creates a bucket, with object lock also with versioning.
     ///
     /// # Errors
     /// [`ErrorKind::BucketAlreadyOwnedByYou`], [`ErrorKind::BucketAlreadyExists`].
-    pub async fn create_bucket(&self, name: &BucketName, owner: &str) -> Result<()> {
-        if index::buckets::create(&self.db, name, owner).await? {
+    pub async fn create_bucket(&self, name: &BucketName, owner: &str, object_lock: bool) -> Result<()> {
+        if index::buckets::create(&self.db, name, owner, object_lock).await? {
             return Ok(());
         }
         match index::buckets::find(&self.db, name).await? {

@@ -17,6 +17,7 @@ use super::types::{
     Attributes, BucketName, Checksum, ChecksumAlgorithm, ChecksumType, MIN_PART_BYTES, ObjectKey, Page, PartInfo,
     UploadId, WriteConditions,
 };
+use super::version_types::{VersionId, VersionSettings, Written};
 use super::{PublishObject, Published, Storage, new_id};
 use crate::db::Lane;
 
@@ -33,6 +34,8 @@ pub struct CreateUpload {
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     /// Who began it; the owner of the object.
     pub initiator: String,
+    /// What is to be set on the version.
+    pub settings: VersionSettings,
 }
 
 /// An upload under way.
@@ -50,6 +53,8 @@ pub struct Upload {
     pub initiated_at: OffsetDateTime,
     /// Who began it.
     pub initiator: String,
+    /// What is to be set on the version.
+    pub settings: VersionSettings,
 }
 
 /// A part to publish.
@@ -216,10 +221,11 @@ impl Storage {
             attributes: upload.attributes,
             checksum: checksum.clone(),
             conditions,
+            settings: upload.settings,
         };
-        let existing = ExistingContent { content, size, etag: &etag, parts_count: Some(parts_count) };
-        let last_modified = objects::publish(&tx, &existing, &object).await?;
-        let completed = Completed { published: Published { etag, size, last_modified }, checksum, parts_count };
+        let existing = ExistingContent { write: content, content, size, etag: &etag, parts_count: Some(parts_count) };
+        let written = objects::publish(&tx, &existing, &object).await?;
+        let completed = Completed { published: Published { etag, size, written }, checksum, parts_count };
         uploads::complete(&tx, id, &answer(&completed, digest_of(&parts))).await?;
         self.commit_settled(tx, content, &guard).await?;
         Ok(completed)
@@ -326,12 +332,13 @@ fn answer(completed: &Completed, named: String) -> CompletedColumn {
         named: Some(named),
         etag: completed.published.etag.clone(),
         size: completed.published.size,
-        last_modified_ns: completed.published.last_modified.unix_timestamp_nanos(),
+        last_modified_ns: completed.published.written.last_modified.unix_timestamp_nanos(),
         checksum: completed
             .checksum
             .as_ref()
             .map(|c| (c.algorithm.as_str().into(), c.kind.as_str().into(), hex::encode(&c.value))),
         parts_count: completed.parts_count,
+        version: completed.published.written.version.map(|v| v.to_string()),
     }
 }
 
@@ -345,6 +352,7 @@ fn repeated(answer: CompletedColumn) -> Completed {
             value: hex::decode(value).ok()?,
         })
     });
-    let published = Published { etag: answer.etag, size: answer.size, last_modified };
+    let written = Written { last_modified, version: answer.version.as_deref().and_then(VersionId::parse) };
+    let published = Published { etag: answer.etag, size: answer.size, written };
     Completed { published, checksum, parts_count: answer.parts_count }
 }

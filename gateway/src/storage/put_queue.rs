@@ -1,19 +1,18 @@
 //! Small objects that are stored at the same time share a statement and its COMMIT ([`BatchQueue`]).
 //!
 //! A batch is stored whole or not at all. Only what cannot fail for a reason of its own travels in one: no conditions,
-//! keys all different. Should the server reject a batch all the same (a deadlock, a key that somebody else holds for
+//! no locks, keys all different. Should the server reject a batch all the same (a deadlock, a key that somebody else holds for
 //! longer than a moment, a row that is not sound), each is stored by a statement of its own and waits, fails or succeeds by
 //! itself. Where the answer to a batch is lost, each of its writers asks for itself whether it happened (`settle.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use time::OffsetDateTime;
-
 use super::PublishObject;
 use super::batch_queue::{Batch, BatchQueue};
 use super::error::{ErrorKind, StorageError};
 use super::index::puts::{self, Bytestring, SmallPut};
+use super::version_types::Written;
 use crate::db::{Db, DbError, DbErrorKind};
 
 /// Bytes in one statement.
@@ -30,7 +29,7 @@ impl PutQueue {
         Self(BatchQueue::new(Puts(db)))
     }
 
-    /// Stores a byte string inline and publishes it as an object without conditions. Returns last_modified.
+    /// Stores a byte string inline and publishes it as an object without conditions.
     ///
     /// # Errors
     /// Those of the database; the write may have happened where [`DbError::is_indeterminate`].
@@ -39,7 +38,7 @@ impl PutQueue {
         bytes: &Bytestring<'_>,
         object: &Arc<PublishObject>,
         etag: &str,
-    ) -> Result<OffsetDateTime, DbError> {
+    ) -> Result<Written, DbError> {
         let put = SmallPut {
             content: bytes.content,
             pieces: bytes.pieces.to_vec(),
@@ -53,7 +52,7 @@ impl PutQueue {
 
 impl Batch for Puts {
     type Question = SmallPut;
-    type Answer = Result<OffsetDateTime, DbError>;
+    type Answer = Result<Written, DbError>;
 
     const MAX_BATCH: usize = 32;
     const PATIENCE: Duration = Duration::from_millis(10);
@@ -72,7 +71,7 @@ impl Batch for Puts {
 
     async fn ask_all(&self, batch: &[SmallPut]) -> Option<Vec<Self::Answer>> {
         match puts::put_many(&self.0, batch).await {
-            Ok(times) => Some(times.into_iter().map(Ok).collect()),
+            Ok(written) => Some(written.into_iter().map(Ok).collect()),
             Err(error) if error.kind() == DbErrorKind::Rejected && !is_bucket_gone(&error) => {
                 tracing::debug!(%error, puts = batch.len(), "a batch of small objects was rejected, storing them one by one");
                 None

@@ -31,8 +31,8 @@ use super::index::locate::{self, Found, LocatedPart, LocatedRow, Wanted};
 use super::index::objects;
 use super::read_ahead::{self, Slot};
 use super::read_plan::{ReadPlan, Segment, Window, slice};
-use super::types::{BucketName, ObjectInfo, ObjectKey, Page, PartInfo, RangeRequest, resolve_range};
-use super::{ReadGuard, Storage, content};
+use super::types::{ObjectInfo, Page, PartInfo, RangeRequest, resolve_range};
+use super::{ObjectVersion, ReadGuard, Storage, content};
 
 /// Bytes to a client.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
@@ -54,17 +54,18 @@ impl Storage {
     /// Finds an object and where the requested bytes lie.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSuchBucket`], [`ErrorKind::NoSuchKey`], and those of the database.
-    pub async fn locate(&self, bucket: &BucketName, key: &ObjectKey, range: RangeRequest) -> Result<Located> {
-        self.find(bucket, key, range, true).await
+    /// [`ErrorKind::NoSuchBucket`], [`ErrorKind::NoSuchKey`], [`ErrorKind::NoSuchVersion`], [`ErrorKind::DeleteMarker`], and
+    /// those of the database.
+    pub async fn locate(&self, object: &ObjectVersion, range: RangeRequest) -> Result<Located> {
+        self.find(object, range, true).await
     }
 
     /// Finds an object without its bytes.
     ///
     /// # Errors
     /// As [`Storage::locate`].
-    pub async fn head(&self, bucket: &BucketName, key: &ObjectKey, range: RangeRequest) -> Result<Located> {
-        self.find(bucket, key, range, false).await
+    pub async fn head(&self, object: &ObjectVersion, range: RangeRequest) -> Result<Located> {
+        self.find(object, range, false).await
     }
 
     /// The parts of a multipart object, after a number, at most `max`; none for any other object.
@@ -73,12 +74,11 @@ impl Storage {
     /// As [`Storage::locate`].
     pub async fn object_parts(
         &self,
-        bucket: &BucketName,
-        key: &ObjectKey,
+        object: &ObjectVersion,
         after: u32,
         max: u32,
     ) -> Result<(ObjectInfo, Page<PartInfo>)> {
-        let located = self.head(bucket, key, RangeRequest::Whole).await?;
+        let located = self.head(object, RangeRequest::Whole).await?;
         let mut entries =
             objects::parts(&self.db, located.content, &located.info, after, max.saturating_add(1)).await?;
         let truncated = entries.len() > max as usize;
@@ -86,18 +86,18 @@ impl Storage {
         Ok((located.info, Page { entries, truncated }))
     }
 
-    async fn find(
-        &self,
-        bucket: &BucketName,
-        key: &ObjectKey,
-        range: RangeRequest,
-        with_content: bool,
-    ) -> Result<Located> {
+    async fn find(&self, object: &ObjectVersion, range: RangeRequest, with_content: bool) -> Result<Located> {
         let guard = self.reads.begin().await?;
-        let wanted = Wanted { bucket: bucket.clone(), key: key.clone(), with_content };
-        match self.locates.locate(wanted).await? {
+        let wanted = Wanted { bucket: object.bucket.clone(), key: object.key.clone(), with_content };
+        let found = match object.version {
+            None => self.locates.locate(wanted).await?,
+            Some(version) => locate::locate_version(&self.db, &wanted, version).await?,
+        };
+        match found {
             Found::NoBucket => Err(ErrorKind::NoSuchBucket.into()),
+            Found::NoKey if object.version.is_some() => Err(ErrorKind::NoSuchVersion.into()),
             Found::NoKey => Err(ErrorKind::NoSuchKey.into()),
+            Found::Marker(marker) => Err(StorageError::new(ErrorKind::DeleteMarker, marker)),
             Found::Object(row) => Located::new(self.clone(), guard, *row, range, with_content).await,
         }
     }

@@ -21,8 +21,9 @@ use uuid::Uuid;
 use super::content::digest::Digests;
 use super::error::{ErrorKind, Result, StorageError};
 use super::index::puts::Bytestring;
-use super::index::{contents, puts, uploads};
+use super::index::{contents, puts, uploads, versions};
 use super::types::WriteConditions;
+use super::version_types::Written;
 use super::{PublishObject, PublishPart, ReadGuard, Storage, new_id};
 use crate::db::{DbError, Lane, Tx};
 
@@ -42,6 +43,11 @@ pub(super) enum Target<'a> {
     Part(&'a PublishPart),
 }
 
+/// Whether nothing that the object asks for can be refused.
+fn may_share_a_statement(object: &PublishObject) -> bool {
+    object.conditions == WriteConditions::default() && !object.settings.has_lock()
+}
+
 impl Storage {
     /// Stores a short byte string by one statement, until that is known to have happened or to have failed.
     pub(super) async fn store_settled(
@@ -50,7 +56,7 @@ impl Storage {
         size: u64,
         digests: &Digests,
         target: Target<'_>,
-    ) -> Result<OffsetDateTime> {
+    ) -> Result<Written> {
         let large = size > self.options.inline_max;
         let guard = self.reads.begin().await?;
         let mut attempt = 1;
@@ -58,11 +64,14 @@ impl Storage {
             let content = new_id();
             let bytes = Bytestring { content, pieces, large, digests };
             let outcome = match target {
-                Target::Object { object, etag } if !large && object.conditions == WriteConditions::default() => {
+                Target::Object { object, etag } if !large && may_share_a_statement(object) => {
                     self.puts.put(&bytes, object, etag).await
                 }
                 Target::Object { object, etag } => puts::put(&self.db, &bytes, object, etag).await,
-                Target::Part(part) => uploads::put_part(&self.db, &bytes, part).await,
+                Target::Part(part) => {
+                    let stored = uploads::put_part(&self.db, &bytes, part).await;
+                    stored.map(|last_modified| Written { last_modified, version: None })
+                }
             };
             let error = match outcome {
                 Err(e) if e.is_indeterminate() => e,
@@ -70,12 +79,20 @@ impl Storage {
             };
             tracing::warn!(%content, %error, "the answer to a write was lost, asking whether it happened");
             if self.happened(content, &guard).await? {
-                return Ok(OffsetDateTime::now_utc());
+                return self.written(content, target).await;
             }
             if attempt == MAX_ATTEMPTS {
                 return Err(StorageError::new(ErrorKind::Unavailable, error));
             }
             attempt += 1;
+        }
+    }
+
+    /// What the answer that was lost said.
+    async fn written(&self, write: Uuid, target: Target<'_>) -> Result<Written> {
+        match target {
+            Target::Object { object, .. } => Ok(versions::written(&self.db, &object.bucket, write).await?),
+            Target::Part(_) => Ok(Written { last_modified: OffsetDateTime::now_utc(), version: None }),
         }
     }
 
@@ -93,11 +110,10 @@ impl Storage {
         }
     }
 
-    /// Commits a transaction that stores no content of its own: by a receipt.
-    pub(super) async fn commit_with_receipt(&self, tx: Tx, guard: &ReadGuard) -> Result<()> {
-        let receipt = new_id();
-        contents::leave_receipt(&tx, receipt).await?;
-        self.commit_settled(tx, receipt, guard).await
+    /// Commits a transaction that stores no content of its own: by a receipt under the id of the write.
+    pub(super) async fn commit_with_receipt(&self, tx: Tx, write: Uuid, guard: &ReadGuard) -> Result<()> {
+        contents::leave_receipt(&tx, write).await?;
+        self.commit_settled(tx, write, guard).await
     }
 
     async fn happened(&self, content: Uuid, guard: &ReadGuard) -> Result<bool> {

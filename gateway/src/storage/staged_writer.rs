@@ -31,6 +31,7 @@ use super::index::{objects, uploads};
 use super::large_object_writer::{LargeObjectWriter, WRITES_IN_FLIGHT};
 use super::settle::Target;
 use super::types::{BucketName, ChecksumAlgorithm, ObjectInfo, ObjectKey, PartInfo};
+use super::version_types::Written;
 use super::{PublishObject, PublishPart, Published, Storage, StorageOptions, content, new_id};
 use crate::db::{DbError, Lane, Tx};
 
@@ -196,8 +197,8 @@ impl Storage {
         let (storage, object) = (self.clone(), Arc::new(object));
         detached(async move {
             let (size, etag) = (staged.size, hex::encode(staged.digests.md5));
-            let last_modified = storage.publish_staged_object(staged, &object, &etag).await?;
-            Ok(Published { etag, size, last_modified })
+            let written = storage.publish_staged_object(staged, &object, &etag).await?;
+            Ok(Published { etag, size, written })
         })
         .await
     }
@@ -216,12 +217,7 @@ impl Storage {
         .await
     }
 
-    async fn publish_staged_object(
-        &self,
-        staged: Staged,
-        object: &Arc<PublishObject>,
-        etag: &str,
-    ) -> Result<OffsetDateTime> {
+    async fn publish_staged_object(&self, staged: Staged, object: &Arc<PublishObject>, etag: &str) -> Result<Written> {
         let (size, mut digests) = (staged.size, staged.digests);
         match staged.place {
             Place::Memory { pieces, may_be_same, _permit } => {
@@ -248,7 +244,8 @@ impl Storage {
         let (size, digests) = (staged.size, staged.digests);
         let (tx, loid) = match staged.place {
             Place::Memory { pieces, _permit, .. } if size <= ONE_STATEMENT_MAX => {
-                return self.store_settled(&pieces, size, &digests, Target::Part(part)).await;
+                let stored = self.store_settled(&pieces, size, &digests, Target::Part(part)).await?;
+                return Ok(stored.last_modified);
             }
             Place::Memory { pieces, _permit, .. } => self.write_pieces(&pieces, size, || ()).await?,
             Place::Transaction { tx, loid } => (*tx, loid),
@@ -260,17 +257,11 @@ impl Storage {
         Ok(last_modified)
     }
 
-    async fn publish_large(
-        &self,
-        tx: Tx,
-        large: LargeContent,
-        object: &PublishObject,
-        etag: &str,
-    ) -> Result<OffsetDateTime> {
+    async fn publish_large(&self, tx: Tx, large: LargeContent, object: &PublishObject, etag: &str) -> Result<Written> {
         let guard = self.reads.begin().await?;
-        let last_modified = objects::publish_large(&tx, &large, object, etag).await?;
+        let written = objects::publish_large(&tx, &large, object, etag).await?;
         self.commit_settled(tx, large.content, &guard).await?;
-        Ok(last_modified)
+        Ok(written)
     }
 
     /// Compare and skip: where the key has these bytes already, they are not sent again. Small ones are compared by the
@@ -281,17 +272,18 @@ impl Storage {
         sha256: &[u8; 32],
         object: &PublishObject,
         etag: &str,
-    ) -> Result<Option<OffsetDateTime>> {
+    ) -> Result<Option<Written>> {
         let guard = self.reads.begin().await?;
         let Some(content) = objects::same_content(&self.db, &object.bucket, &object.key, size, sha256).await? else {
             return Ok(None);
         };
         let tx = self.db.begin("put_same_content", Lane::Short).await?;
-        let existing = ExistingContent { content, size, etag, parts_count: None };
+        let write = new_id();
+        let existing = ExistingContent { write, content, size, etag, parts_count: None };
         match objects::publish(&tx, &existing, object).await {
-            Ok(last_modified) => {
-                self.commit_with_receipt(tx, &guard).await?;
-                Ok(Some(last_modified))
+            Ok(written) => {
+                self.commit_with_receipt(tx, write, &guard).await?;
+                Ok(Some(written))
             }
             // Replaced and reaped since we looked: its bytes have to be stored after all.
             Err(e) if is_content_gone(&e) => Ok(None),

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::version_types::{DefaultRetention, Retention, Tags, VersionId, Versioning};
+
 /// Longest object key in bytes of UTF-8 (AWS: "Object key names", User Guide).
 pub const MAX_KEY_BYTES: usize = 1024;
 /// Largest part number (AWS: "Amazon S3 multipart upload limits").
@@ -98,11 +100,32 @@ pub enum ChecksumAlgorithm {
     Sha1,
     /// SHA-256.
     Sha256,
+    /// SHA-512.
+    Sha512,
+    /// MD5.
+    Md5,
+    /// XXH64.
+    XxHash64,
+    /// XXH3 with 64 bits.
+    XxHash3,
+    /// XXH3 with 128 bits.
+    XxHash128,
 }
 
 impl ChecksumAlgorithm {
     /// Every algorithm, in the order of AWS's documentation.
-    pub const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
+    pub const ALL: [Self; 10] = [
+        Self::Crc32,
+        Self::Crc32c,
+        Self::Crc64Nvme,
+        Self::Sha1,
+        Self::Sha256,
+        Self::Sha512,
+        Self::Md5,
+        Self::XxHash64,
+        Self::XxHash3,
+        Self::XxHash128,
+    ];
 
     /// The name in S3's API and in the index.
     #[must_use]
@@ -113,6 +136,11 @@ impl ChecksumAlgorithm {
             Self::Crc64Nvme => "CRC64NVME",
             Self::Sha1 => "SHA1",
             Self::Sha256 => "SHA256",
+            Self::Sha512 => "SHA512",
+            Self::Md5 => "MD5",
+            Self::XxHash64 => "XXHASH64",
+            Self::XxHash3 => "XXHASH3",
+            Self::XxHash128 => "XXHASH128",
         }
     }
 
@@ -271,6 +299,16 @@ pub struct ObjectInfo {
     pub checksum: Option<Checksum>,
     /// How many parts made it, for a multipart object.
     pub parts_count: Option<u32>,
+    /// Which version it is; `None` where the bucket never was versioned.
+    pub version: Option<VersionId>,
+    /// Who owns it.
+    pub owner: String,
+    /// Its tags.
+    pub tags: Tags,
+    /// Until when it cannot be deleted, now or in the past.
+    pub retention: Option<Retention>,
+    /// Its legal hold, where one was ever set.
+    pub legal_hold: Option<bool>,
 }
 
 /// One part of a multipart object or upload.
@@ -299,6 +337,12 @@ pub struct Bucket {
     pub owner: String,
     /// When, by the database server's clock.
     pub created_at: OffsetDateTime,
+    /// Whether it keeps versions; `None`: it never did.
+    pub versioning: Option<Versioning>,
+    /// Whether versions in it can be locked.
+    pub object_lock: bool,
+    /// What new versions are retained by.
+    pub default_retention: Option<DefaultRetention>,
 }
 
 /// A page of anything listed.

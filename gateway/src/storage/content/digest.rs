@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
 use sha1::Sha1;
-use sha2::{Digest as _, Sha256};
+use sha2::{Digest as _, Sha256, Sha512};
+use std::hash::Hasher as _;
+use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 
 use super::md5_lanes::{self, Md5, Stream};
 use crate::storage::types::ChecksumAlgorithm;
@@ -34,11 +36,18 @@ pub struct Digester {
     checksums: Vec<(ChecksumAlgorithm, Hasher)>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "one per body")]
 enum Hasher {
     Crc(crc_fast::Digest),
     Sha1(Sha1),
+    Sha512(Sha512),
+    XxHash64(XxHash64),
+    XxHash3(XxHash3_64),
+    XxHash128(XxHash3_128),
     /// Taken from the digester's own SHA-256.
     Sha256,
+    /// Taken from the digester's own MD5.
+    Md5,
 }
 
 impl Digester {
@@ -76,7 +85,11 @@ impl Digester {
             match hasher {
                 Hasher::Crc(crc) => crc.update(bytes),
                 Hasher::Sha1(sha1) => sha1.update(bytes),
-                Hasher::Sha256 => {}
+                Hasher::Sha512(sha512) => sha512.update(bytes),
+                Hasher::XxHash64(hash) => hash.write(bytes),
+                Hasher::XxHash3(hash) => hash.write(bytes),
+                Hasher::XxHash128(hash) => hash.write(bytes),
+                Hasher::Sha256 | Hasher::Md5 => {}
             }
         }
     }
@@ -85,6 +98,7 @@ impl Digester {
     #[must_use]
     pub fn finish(self) -> Digests {
         let sha256: Option<[u8; 32]> = self.sha256.map(|h| h.finalize().into());
+        let md5 = self.md5.finish();
         let checksums = self
             .checksums
             .into_iter()
@@ -92,12 +106,18 @@ impl Digester {
                 let value = match hasher {
                     Hasher::Crc(crc) => crc_bytes(algorithm, crc.finalize()),
                     Hasher::Sha1(sha1) => sha1.finalize().to_vec(),
+                    Hasher::Sha512(sha512) => sha512.finalize().to_vec(),
+                    // In the canonical form of xxHash: big-endian.
+                    Hasher::XxHash64(hash) => hash.finish().to_be_bytes().to_vec(),
+                    Hasher::XxHash3(hash) => hash.finish().to_be_bytes().to_vec(),
+                    Hasher::XxHash128(hash) => hash.finish_128().to_be_bytes().to_vec(),
                     Hasher::Sha256 => sha256.map(|h| h.to_vec()).unwrap_or_default(),
+                    Hasher::Md5 => md5.to_vec(),
                 };
                 (algorithm, value)
             })
             .collect();
-        Digests { md5: self.md5.finish(), sha256, checksums }
+        Digests { md5, sha256, checksums }
     }
 }
 
@@ -114,6 +134,11 @@ impl Hasher {
         match (crc_algorithm(algorithm), algorithm) {
             (Some(crc), _) => Self::Crc(crc_fast::Digest::new(crc)),
             (None, ChecksumAlgorithm::Sha1) => Self::Sha1(Sha1::new()),
+            (None, ChecksumAlgorithm::Sha512) => Self::Sha512(Sha512::new()),
+            (None, ChecksumAlgorithm::XxHash64) => Self::XxHash64(XxHash64::with_seed(0)),
+            (None, ChecksumAlgorithm::XxHash3) => Self::XxHash3(XxHash3_64::new()),
+            (None, ChecksumAlgorithm::XxHash128) => Self::XxHash128(XxHash3_128::new()),
+            (None, ChecksumAlgorithm::Md5) => Self::Md5,
             (None, _) => Self::Sha256,
         }
     }
@@ -143,7 +168,7 @@ impl CrcJoiner {
             ChecksumAlgorithm::Crc32 => (0xedb8_8320, 1 << 31),
             ChecksumAlgorithm::Crc32c => (0x82f6_3b78, 1 << 31),
             ChecksumAlgorithm::Crc64Nvme => (0x9a6c_9329_ac4b_c9b5, 1 << 63),
-            ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => return None,
+            _ => return None,
         };
         Some(Self { algorithm, polynomial, one, last: (0, one) })
     }
@@ -188,7 +213,7 @@ fn crc_algorithm(algorithm: ChecksumAlgorithm) -> Option<CrcAlgorithm> {
         ChecksumAlgorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
         ChecksumAlgorithm::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
         ChecksumAlgorithm::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
-        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => None,
+        _ => None,
     }
 }
 
@@ -219,6 +244,12 @@ mod tests {
         assert_eq!(hexed(ChecksumAlgorithm::Crc32c), "e3069283");
         assert_eq!(hexed(ChecksumAlgorithm::Crc64Nvme), "ae8b14860a799888");
         assert_eq!(hexed(ChecksumAlgorithm::Sha1), "f7c3bc1d808e04732adf679965ccc34ca7ae3441");
+        assert!(hexed(ChecksumAlgorithm::Sha512).starts_with("d9e6762dd1c8eaf6d61b3c6192fc408d"));
+        assert_eq!(hexed(ChecksumAlgorithm::Md5), "25f9e794323b453885f5181f1b624d0b");
+        // as the tools of the xxHash project print them
+        assert_eq!(hexed(ChecksumAlgorithm::XxHash64), "8cb841db40e6ae83");
+        assert_eq!(hexed(ChecksumAlgorithm::XxHash3), "72dcb18b67a17dff");
+        assert_eq!(hexed(ChecksumAlgorithm::XxHash128), "33119477ede5dcd5e9716427681d5860");
         assert_eq!(hex::encode(digests.md5), "25f9e794323b453885f5181f1b624d0b");
         assert_eq!(digests.sha256.map(hex::encode).as_deref(), Some(hexed(ChecksumAlgorithm::Sha256).as_str()));
     }

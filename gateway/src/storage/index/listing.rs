@@ -130,6 +130,6 @@ fn entry(row: &Row) -> ListEntry {
     })
 }
 
-fn checksum_kind(algorithm: Option<&str>, kind: Option<&str>) -> Option<(ChecksumAlgorithm, ChecksumType)> {
+pub(super) fn checksum_kind(algorithm: Option<&str>, kind: Option<&str>) -> Option<(ChecksumAlgorithm, ChecksumType)> {
     Some((ChecksumAlgorithm::parse(algorithm?)?, ChecksumType::parse(kind?)?))
 }

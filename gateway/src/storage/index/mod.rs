@@ -3,6 +3,7 @@
 //! The tables are the authority for existence, size and listing. What has to be decided atomically is a function of
 //! the schema (migrations); here are the statements that call them.
 
+pub(super) mod bucket_settings;
 pub(super) mod buckets;
 pub(super) mod contents;
 pub(super) mod instances;
@@ -13,16 +14,29 @@ pub(super) mod objects;
 pub(super) mod puts;
 pub(super) mod removal;
 pub(super) mod uploads;
+pub(super) mod version_listing;
+pub(super) mod versions;
 
 use time::OffsetDateTime;
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
 use super::types::{Attributes, Checksum, ChecksumAlgorithm, ChecksumType};
+use super::version_types::{VersionId, VersionSettings, Written};
 
 /// Attributes as the column stores them: NULL where there are none.
 fn attributes_column(attributes: &Attributes) -> Option<Json<&Attributes>> {
     (*attributes != Attributes::default()).then_some(Json(attributes))
+}
+
+/// Settings of a version as the publishing functions take them: NULL where there are none.
+fn settings_column(settings: &VersionSettings) -> Option<Json<&VersionSettings>> {
+    (*settings != VersionSettings::default()).then_some(Json(settings))
+}
+
+/// A version's name as the schema gives it (`lobgate.version_name`).
+fn version_of(row: &Row, column: &str) -> Option<VersionId> {
+    row.get::<_, Option<&str>>(column).and_then(VersionId::parse)
 }
 
 fn attributes_of(row: &Row, column: &str) -> Attributes {
@@ -67,7 +81,16 @@ fn unsigned(n: i32) -> u32 {
     u32::try_from(n).unwrap_or(0)
 }
 
-/// What a publishing statement returned.
+/// What a statement that publishes an object returned.
+fn written(rows: &[Row]) -> Written {
+    rows.first().map_or(Written { last_modified: OffsetDateTime::UNIX_EPOCH, version: None }, written_of)
+}
+
+fn written_of(row: &Row) -> Written {
+    Written { last_modified: row.get("last_modified"), version: version_of(row, "version") }
+}
+
+/// What a statement that publishes a part returned.
 fn last_modified(rows: &[Row]) -> OffsetDateTime {
     rows.first().map_or(OffsetDateTime::UNIX_EPOCH, |row| row.get("last_modified"))
 }

@@ -1,26 +1,28 @@
-//! Statements on `object`: publish and delete.
+//! Statements on `object` that publish, and those on what objects consist of.
 
-use time::OffsetDateTime;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::contents::LargeContent;
-use super::{attributes_column, bigint, checksum_columns, integer, last_modified, size_of, unsigned};
+use super::{attributes_column, bigint, checksum_columns, integer, settings_column, size_of, unsigned, written};
 use crate::db::{Db, DbError, Statement, Tx};
+use crate::storage::PublishObject;
 use crate::storage::types::{BucketName, Checksum, EtagSet, ObjectInfo, ObjectKey, PartInfo};
-use crate::storage::{DeleteObject, PublishObject};
+use crate::storage::version_types::Written;
 
 static PUBLISH: Statement = Statement {
     name: "publish_object",
     sql: "-- publish_object
-SELECT lobgate.publish_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 /* content */, $5 /* size */,
-    $6 /* etag */, $7 /* parts_count */, $8 /* checksum_algorithm */, $9 /* checksum_type */, $10 /* checksum */,
-    $11 /* attributes */, $12 /* if_match */, $13 /* if_none_match */) AS last_modified",
+SELECT last_modified, version FROM lobgate.publish_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 /* write */,
+    $5 /* content */, $6 /* size */, $7 /* etag */, $8 /* parts_count */, $9 /* checksum_algorithm */,
+    $10 /* checksum_type */, $11 /* checksum */, $12 /* attributes */, $13 /* settings */, $14 /* if_match */,
+    $15 /* if_none_match */)",
     types: &[
         Type::TEXT,
         Type::TEXT,
         Type::TEXT,
+        Type::UUID,
         Type::UUID,
         Type::INT8,
         Type::TEXT,
@@ -28,6 +30,7 @@ SELECT lobgate.publish_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 
         Type::TEXT,
         Type::TEXT,
         Type::BYTEA,
+        Type::JSONB,
         Type::JSONB,
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
@@ -37,10 +40,10 @@ SELECT lobgate.publish_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 
 static PUBLISH_LARGE: Statement = Statement {
     name: "publish_large_object",
     sql: "-- publish_large_object
-SELECT lobgate.publish_large_object($1 /* loid */, $2 /* md5 */, $3 /* sha256 */, $4 /* bucket */, $5 /* key */,
-    $6 /* owner */, $7 /* content */, $8 /* size */, $9 /* etag */, $10 /* checksum_algorithm */,
-    $11 /* checksum_type */, $12 /* checksum */, $13 /* attributes */, $14 /* if_match */, $15 /* if_none_match */)
-    AS last_modified",
+SELECT last_modified, version FROM lobgate.publish_large_object($1 /* loid */, $2 /* md5 */, $3 /* sha256 */,
+    $4 /* bucket */, $5 /* key */, $6 /* owner */, $7 /* content */, $8 /* size */, $9 /* etag */,
+    $10 /* checksum_algorithm */, $11 /* checksum_type */, $12 /* checksum */, $13 /* attributes */, $14 /* settings */,
+    $15 /* if_match */, $16 /* if_none_match */)",
     types: &[
         Type::OID,
         Type::BYTEA,
@@ -54,6 +57,7 @@ SELECT lobgate.publish_large_object($1 /* loid */, $2 /* md5 */, $3 /* sha256 */
         Type::TEXT,
         Type::TEXT,
         Type::BYTEA,
+        Type::JSONB,
         Type::JSONB,
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
@@ -89,16 +93,10 @@ SELECT md5 FROM lobgate.content WHERE id = $1 AND md5 IS NOT NULL",
     types: &[Type::UUID],
 };
 
-static DELETE: Statement = Statement {
-    name: "delete_objects",
-    sql: "-- delete_objects
-SELECT ordinal, outcome FROM lobgate.delete_objects($1 /* bucket */, $2 /* keys */, $3 /* if_match */,
-    $4 /* if_size */, $5 /* if_last_modified */) ORDER BY ordinal",
-    types: &[Type::TEXT, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::TIMESTAMPTZ_ARRAY],
-};
-
 /// A content that exists, to be published as an object.
 pub(crate) struct ExistingContent<'a> {
+    /// Id of the write: the version's, if it gets one.
+    pub write: Uuid,
     /// Its id.
     pub content: Uuid,
     /// Its length.
@@ -109,17 +107,18 @@ pub(crate) struct ExistingContent<'a> {
     pub parts_count: Option<u32>,
 }
 
-/// Publishes an existing content. Returns last_modified.
+/// Publishes an existing content.
 pub(crate) async fn publish(
     tx: &Tx,
     content: &ExistingContent<'_>,
     object: &PublishObject,
-) -> Result<OffsetDateTime, DbError> {
+) -> Result<Written, DbError> {
     let (algorithm, kind, checksum) = checksum_columns(object.checksum.as_ref());
-    let params: [&(dyn ToSql + Sync); 13] = [
+    let params: [&(dyn ToSql + Sync); 15] = [
         &object.bucket.as_str(),
         &object.key.as_str(),
         &object.owner,
+        &content.write,
         &content.content,
         &bigint(content.size),
         &content.etag,
@@ -128,21 +127,22 @@ pub(crate) async fn publish(
         &kind,
         &checksum,
         &attributes_column(&object.attributes),
+        &settings_column(&object.settings),
         &etags(object.conditions.if_match.as_ref()),
         &etags(object.conditions.if_none_match.as_ref()),
     ];
-    Ok(last_modified(&tx.run(&PUBLISH, &params).await?))
+    Ok(written(&tx.run(&PUBLISH, &params).await?))
 }
 
-/// Makes a large object that this transaction wrote a content, and publishes it. Returns last_modified.
+/// Makes a large object that this transaction wrote a content, and publishes it.
 pub(crate) async fn publish_large(
     tx: &Tx,
     large: &LargeContent,
     object: &PublishObject,
     etag: &str,
-) -> Result<OffsetDateTime, DbError> {
+) -> Result<Written, DbError> {
     let (algorithm, kind, checksum) = checksum_columns(object.checksum.as_ref());
-    let params: [&(dyn ToSql + Sync); 15] = [
+    let params: [&(dyn ToSql + Sync); 16] = [
         &large.loid,
         &large.digests.md5.as_slice(),
         &large.digests.sha256.as_ref().map(<[u8; 32]>::as_slice),
@@ -156,10 +156,11 @@ pub(crate) async fn publish_large(
         &kind,
         &checksum,
         &attributes_column(&object.attributes),
+        &settings_column(&object.settings),
         &etags(object.conditions.if_match.as_ref()),
         &etags(object.conditions.if_none_match.as_ref()),
     ];
-    Ok(last_modified(&tx.run(&PUBLISH_LARGE, &params).await?))
+    Ok(written(&tx.run(&PUBLISH_LARGE, &params).await?))
 }
 
 /// The content of the live version of a key, if it has these bytes.
@@ -197,39 +198,6 @@ pub(crate) async fn parts(
 /// The MD5 of a content that is not a composite.
 pub(crate) async fn content_md5(db: &Db, content: Uuid) -> Result<Option<Vec<u8>>, DbError> {
     Ok(db.read(&CONTENT_MD5, &[&content]).await?.first().map(|row| row.get(0)))
-}
-
-/// What became of a key that was to be deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DeleteOutcome {
-    /// It is gone, or was never there.
-    Done,
-    /// It had a condition and is not there.
-    NoSuchKey,
-    /// Its condition does not hold.
-    PreconditionFailed,
-}
-
-/// Deletes keys in one transaction; outcomes in their order.
-pub(crate) async fn delete(
-    db: &Db,
-    bucket: &BucketName,
-    objects: &[DeleteObject],
-) -> Result<Vec<DeleteOutcome>, DbError> {
-    let keys: Vec<_> = objects.iter().map(|o| o.key.as_str()).collect();
-    let if_match: Vec<_> = objects.iter().map(|o| etags(o.if_match.as_ref()).map(|tags| tags.join(","))).collect();
-    let sizes: Vec<_> = objects.iter().map(|o| o.if_match_size.map(bigint)).collect();
-    let times: Vec<_> = objects.iter().map(|o| o.if_match_last_modified).collect();
-    let params: [&(dyn ToSql + Sync); 5] = [&bucket.as_str(), &keys, &if_match, &sizes, &times];
-    // Not repeated where the answer is lost, though what is gone is gone: an object that another client put in between, told
-    // that there was none, would be deleted by a deletion that had happened before.
-    let rows = db.write(&DELETE, &params).await?;
-    let outcome = |row: &Row| match row.get::<_, Option<&str>>("outcome") {
-        None => DeleteOutcome::Done,
-        Some("LG002") => DeleteOutcome::NoSuchKey,
-        Some(_) => DeleteOutcome::PreconditionFailed,
-    };
-    Ok(rows.iter().map(outcome).collect())
 }
 
 /// The checksum of a part of an object, which has the object's algorithm and covers the whole part.

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use time::OffsetDateTime;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::objects::etags;
-use super::{attributes_column, checksum_columns, last_modified};
+use super::{attributes_column, checksum_columns, settings_column, written, written_of};
 use crate::db::{Db, DbError, Segments, Statement};
 use crate::storage::PublishObject;
 use crate::storage::content::digest::Digests;
+use crate::storage::version_types::Written;
 
 static PUT: Statement = Statement {
     name: "put_object",
     sql: "-- put_object
-SELECT lobgate.put_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 /* content */, $5 /* bytes */,
+SELECT last_modified, version FROM lobgate.put_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 /* content */, $5 /* bytes */,
     $6 /* large */, $7 /* md5 */, $8 /* sha256 */, $9 /* etag */, $10 /* checksum_algorithm */, $11 /* checksum_type */,
-    $12 /* checksum */, $13 /* attributes */, $14 /* if_match */, $15 /* if_none_match */) AS last_modified",
+    $12 /* checksum */, $13 /* attributes */, $14 /* settings */, $15 /* if_match */, $16 /* if_none_match */)",
     types: &[
         Type::TEXT,
         Type::TEXT,
@@ -33,6 +33,7 @@ SELECT lobgate.put_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 /* c
         Type::TEXT,
         Type::BYTEA,
         Type::JSONB,
+        Type::JSONB,
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
     ],
@@ -41,9 +42,9 @@ SELECT lobgate.put_object($1 /* bucket */, $2 /* key */, $3 /* owner */, $4 /* c
 static PUT_MANY: Statement = Statement {
     name: "put_objects",
     sql: "-- put_objects
-SELECT ordinal, last_modified FROM lobgate.put_objects($1 /* bucket */, $2 /* keys */, $3 /* owners */,
+SELECT ordinal, last_modified, version FROM lobgate.put_objects($1 /* bucket */, $2 /* keys */, $3 /* owners */,
     $4 /* contents */, $5 /* bytes */, $6 /* md5 */, $7 /* sha256 */, $8 /* etags */, $9 /* checksum_algorithms */,
-    $10 /* checksum_types */, $11 /* checksums */, $12 /* attributes */)",
+    $10 /* checksum_types */, $11 /* checksums */, $12 /* attributes */, $13 /* settings */)",
     types: &[
         Type::TEXT,
         Type::TEXT_ARRAY,
@@ -56,6 +57,7 @@ SELECT ordinal, last_modified FROM lobgate.put_objects($1 /* bucket */, $2 /* ke
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
         Type::BYTEA_ARRAY,
+        Type::JSONB_ARRAY,
         Type::JSONB_ARRAY,
     ],
 };
@@ -94,16 +96,16 @@ impl SmallPut {
     }
 }
 
-/// Stores a short byte string and publishes it, in one statement and transaction. Returns last_modified.
+/// Stores a short byte string and publishes it, in one statement and transaction.
 pub(crate) async fn put(
     db: &Db,
     bytes: &Bytestring<'_>,
     object: &PublishObject,
     etag: &str,
-) -> Result<OffsetDateTime, DbError> {
+) -> Result<Written, DbError> {
     let (algorithm, kind, checksum) = checksum_columns(object.checksum.as_ref());
     let sha256 = bytes.digests.sha256.as_ref().map(<[u8; 32]>::as_slice);
-    let params: [&(dyn ToSql + Sync); 15] = [
+    let params: [&(dyn ToSql + Sync); 16] = [
         &object.bucket.as_str(),
         &object.key.as_str(),
         &object.owner,
@@ -117,14 +119,15 @@ pub(crate) async fn put(
         &kind,
         &checksum,
         &attributes_column(&object.attributes),
+        &settings_column(&object.settings),
         &etags(object.conditions.if_match.as_ref()),
         &etags(object.conditions.if_none_match.as_ref()),
     ];
-    Ok(last_modified(&db.write(&PUT, &params).await?))
+    Ok(written(&db.write(&PUT, &params).await?))
 }
 
-/// As [`put`], for byte strings with different keys of one bucket: all of them, or none. The times are in their order.
-pub(crate) async fn put_many(db: &Db, puts: &[SmallPut]) -> Result<Vec<OffsetDateTime>, DbError> {
+/// As [`put`], for byte strings with different keys of one bucket: all of them, or none; in their order.
+pub(crate) async fn put_many(db: &Db, puts: &[SmallPut]) -> Result<Vec<Written>, DbError> {
     let Some(bucket) = puts.first().map(|p| p.object.bucket.as_str()) else { return Ok(Vec::new()) };
     let keys: Vec<_> = puts.iter().map(|p| p.object.key.as_str()).collect();
     let owners: Vec<_> = puts.iter().map(|p| p.object.owner.as_str()).collect();
@@ -138,15 +141,29 @@ pub(crate) async fn put_many(db: &Db, puts: &[SmallPut]) -> Result<Vec<OffsetDat
     let kinds: Vec<_> = checksums.iter().map(|c| c.1).collect();
     let values: Vec<_> = checksums.iter().map(|c| c.2).collect();
     let attributes: Vec<_> = puts.iter().map(|p| attributes_column(&p.object.attributes)).collect();
-    let params: [&(dyn ToSql + Sync); 12] =
-        [&bucket, &keys, &owners, &contents, &bytes, &md5, &sha256, &etags, &algorithms, &kinds, &values, &attributes];
+    let settings: Vec<_> = puts.iter().map(|p| settings_column(&p.object.settings)).collect();
+    let params: [&(dyn ToSql + Sync); 13] = [
+        &bucket,
+        &keys,
+        &owners,
+        &contents,
+        &bytes,
+        &md5,
+        &sha256,
+        &etags,
+        &algorithms,
+        &kinds,
+        &values,
+        &attributes,
+        &settings,
+    ];
     let rows = db.write(&PUT_MANY, &params).await?;
-    let mut times = vec![OffsetDateTime::UNIX_EPOCH; puts.len()];
+    let mut all = vec![written(&[]); puts.len()];
     for row in &rows {
-        let place = usize::try_from(row.get::<_, i64>("ordinal") - 1).ok().and_then(|i| times.get_mut(i));
+        let place = usize::try_from(row.get::<_, i64>("ordinal") - 1).ok().and_then(|i| all.get_mut(i));
         if let Some(place) = place {
-            *place = row.get("last_modified");
+            *place = written_of(row);
         }
     }
-    Ok(times)
+    Ok(all)
 }

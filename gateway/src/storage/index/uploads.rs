@@ -8,23 +8,27 @@ use uuid::Uuid;
 
 use super::contents::LargeContent;
 use super::puts::Bytestring;
-use super::{attributes_column, attributes_of, bigint, checksum_kind_of, integer, last_modified, size_of, unsigned};
+use super::{
+    attributes_column, attributes_of, bigint, checksum_kind_of, integer, last_modified, settings_column, size_of,
+    unsigned,
+};
 use crate::db::{Db, DbError, Segments, Statement, Tx};
 use crate::storage::types::{BucketName, Checksum, ChecksumAlgorithm, ChecksumType, ObjectKey, PartInfo, UploadId};
+use crate::storage::version_types::VersionSettings;
 use crate::storage::{CreateUpload, PublishPart, Upload};
 
 static CREATE: Statement = Statement {
     name: "create_upload",
     sql: "-- create_upload
-INSERT INTO lobgate.upload (id, bucket_id, key, initiator, checksum_algorithm, checksum_type, attributes)
-VALUES ($1, lobgate.hold_bucket($2), $3, $4, $5, $6, $7)",
-    types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::JSONB],
+INSERT INTO lobgate.upload (id, bucket_id, key, initiator, checksum_algorithm, checksum_type, attributes, settings)
+VALUES ($1, lobgate.hold_bucket($2), $3, $4, $5, $6, $7, $8)",
+    types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::JSONB, Type::JSONB],
 };
 
 static FIND: Statement = Statement {
     name: "find_upload",
     sql: "-- find_upload
-SELECT u.id, u.key, u.initiator, u.initiated_at, u.checksum_algorithm, u.checksum_type, u.attributes
+SELECT u.id, u.key, u.initiator, u.initiated_at, u.checksum_algorithm, u.checksum_type, u.attributes, u.settings
 FROM lobgate.bucket b
 LEFT JOIN lobgate.upload u ON u.bucket_id = b.id AND u.id = $3 AND u.key = $2 AND (u.completed_at IS NULL OR $4)
 WHERE b.name = $1",
@@ -34,7 +38,8 @@ WHERE b.name = $1",
 static LOCK: Statement = Statement {
     name: "lock_upload",
     sql: "-- lock_upload
-SELECT u.id, u.key, u.initiator, u.initiated_at, u.checksum_algorithm, u.checksum_type, u.attributes, u.completed
+SELECT u.id, u.key, u.initiator, u.initiated_at, u.checksum_algorithm, u.checksum_type, u.attributes, u.settings,
+       u.completed
 FROM lobgate.upload u JOIN lobgate.bucket b ON b.id = u.bucket_id
 WHERE b.name = $1 AND u.key = $2 AND u.id = $3
 FOR UPDATE OF u",
@@ -121,7 +126,7 @@ WHERE b.id = u.bucket_id AND b.name = $1 AND u.key = $2 AND u.id = $3 AND u.comp
 static LIST: Statement = Statement {
     name: "list_uploads",
     sql: "-- list_uploads
-SELECT u.id, u.key, u.initiator, u.initiated_at, u.checksum_algorithm, u.checksum_type, u.attributes
+SELECT u.id, u.key, u.initiator, u.initiated_at, u.checksum_algorithm, u.checksum_type, u.attributes, u.settings
 FROM lobgate.bucket b JOIN lobgate.upload u ON u.bucket_id = b.id
 WHERE b.name = $1 AND u.completed_at IS NULL AND starts_with(u.key, $2 /* prefix */)
   AND (u.key > $3 /* key_marker */ OR (u.key = $3 AND u.id > $4 /* upload_id_marker */))
@@ -145,6 +150,9 @@ pub(crate) struct CompletedColumn {
     /// Digest of the list of parts that the request named; none from before it was noted.
     #[serde(default)]
     pub named: Option<String>,
+    /// The version's id; none in a bucket that never was versioned.
+    #[serde(default)]
+    pub version: Option<String>,
 }
 
 /// A part with its content.
@@ -160,7 +168,7 @@ pub(crate) struct StoredPart {
 /// Records an upload. SQLSTATE LG001: no such bucket.
 pub(crate) async fn create(db: &Db, id: UploadId, upload: &CreateUpload) -> Result<(), DbError> {
     let (algorithm, kind) = checksum_kind_columns(upload.checksum);
-    let params: [&(dyn ToSql + Sync); 7] = [
+    let params: [&(dyn ToSql + Sync); 8] = [
         &id.0,
         &upload.bucket.as_str(),
         &upload.key.as_str(),
@@ -168,6 +176,7 @@ pub(crate) async fn create(db: &Db, id: UploadId, upload: &CreateUpload) -> Resu
         &algorithm,
         &kind,
         &attributes_column(&upload.attributes),
+        &settings_column(&upload.settings),
     ];
     db.write(&CREATE, &params).await.map(drop)
 }
@@ -314,6 +323,7 @@ fn upload(row: &Row) -> Upload {
         checksum: checksum_kind_of(row),
         initiated_at: row.get("initiated_at"),
         initiator: row.get("initiator"),
+        settings: row.get::<_, Option<Json<VersionSettings>>>("settings").map(|json| json.0).unwrap_or_default(),
     }
 }
 
