@@ -5,6 +5,7 @@
 //! all checks where no authentication is set, so both are always installed together.
 
 mod access;
+pub mod policy;
 
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3Result, s3_error};

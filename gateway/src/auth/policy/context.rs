@@ -1,0 +1,25 @@
+//! What is known of a request, by condition key.
+
+use std::collections::BTreeMap;
+
+/// Values by key; keys are the same in both cases.
+#[derive(Clone, Debug, Default)]
+pub struct Context(BTreeMap<String, Vec<String>>);
+
+impl Context {
+    /// Notes the value of a key.
+    pub fn set(&mut self, key: &str, value: impl Into<String>) {
+        self.0.insert(key.to_ascii_lowercase(), vec![value.into()]);
+    }
+
+    /// Notes all values of a key that may have several.
+    pub fn set_all(&mut self, key: &str, values: Vec<String>) {
+        self.0.insert(key.to_ascii_lowercase(), values);
+    }
+
+    /// The values of a key; `None` where the request has none.
+    #[must_use]
+    pub(super) fn values(&self, key: &str) -> Option<&[String]> {
+        self.0.get(&key.to_ascii_lowercase()).map(Vec::as_slice)
+    }
+}
