@@ -60,6 +60,7 @@ pub(super) const KEYS: &[(&str, Kind)] = &[
     ("gc.batch", Kind::Scalar),
     ("gc.upload_expiry", Kind::Text),
     ("auth.sigv2", Kind::Scalar),
+    ("auth.encryption_key", Kind::Secret),
     ("log.format", Kind::Text),
     ("log.filter", Kind::Text),
 ];

@@ -136,7 +136,7 @@ fn limits_are_checked_in_one_sentence() {
         ("[storage]\nread_window = \"3KiB\"", "storage.read_window"),
         ("[cache]\nmemory = \"4MiB\"", "cache.memory"),
         ("[storage]\nupload_memory = \"1MiB\"", "storage.upload_memory"),
-        ("[auth]\nsigv2 = true", "auth.sigv2"),
+        ("[auth]\nencryption_key = \"short\"", "auth.encryption_key"),
         ("[log]\nfilter = \"a=b=c\"", "log.filter"),
         ("[server]\nmax_requests = 0", "server.max_requests"),
         ("region = \"\"", "region"),

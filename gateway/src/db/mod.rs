@@ -9,6 +9,7 @@
 mod connect;
 mod error;
 mod migrate;
+mod notify;
 mod probe;
 mod statement;
 mod transaction;
@@ -23,6 +24,7 @@ use crate::failpoints;
 
 pub use connect::{ConnectError, Target};
 pub use error::{DbError, DbErrorKind};
+pub use notify::Listener;
 pub use migrate::{MigrateError, MigrationState, migrate, migration_state};
 pub use probe::{Pooler, ProbeError, ServerFacts, Standbys, probe};
 pub use statement::{Segments, Statement};

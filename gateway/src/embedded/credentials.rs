@@ -1,4 +1,4 @@
-//! The root keys: configured, or generated once and kept.
+//! The root keys, and the key that users' secrets are encrypted with: configured, or generated once and kept.
 //!
 //! With none configured, a pair is drawn from the system's random source and stored in `data_dir/credentials` with
 //! mode 0600; later starts read it back. Invariant: the file appears complete or not at all, and of several processes
@@ -18,6 +18,8 @@ use super::layout::{create_private_dir, give_to_owner_of_dir};
 const ACCESS_KEY_LENGTH: usize = 20;
 /// Length of a generated secret key, characters.
 const SECRET_KEY_LENGTH: usize = 40;
+/// Length of a generated encryption key, characters.
+const ENCRYPTION_KEY_LENGTH: usize = 64;
 const ACCESS_KEY_ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const SECRET_KEY_ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -73,14 +75,53 @@ impl RootCredentials {
     }
 }
 
+/// What users' secrets are encrypted with: the configured key, else the stored one; with `create`, else a new one that is
+/// stored.
+///
+/// # Errors
+/// The file can't be read or written.
+pub fn encryption_key(config: &Config, create: bool) -> Result<Option<Secret<String>>, EmbeddedError> {
+    if let Some(key) = &config.auth.encryption_key {
+        return Ok(Some(key.clone()));
+    }
+    let path = config.data_dir.join("encryption-key");
+    if !path.exists() {
+        if !create {
+            return Ok(None);
+        }
+        create_private_dir(&config.data_dir)?;
+        let key = random_text(SECRET_KEY_ALPHABET, ENCRYPTION_KEY_LENGTH).context("draw a key for", &path)?;
+        store_text(&path, &format!("{key}\n"))?;
+    }
+    let text = std::fs::read_to_string(&path).context("read", &path)?;
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).context("protect", &path)?;
+    Ok(Some(Secret::new(text.trim().to_owned())))
+}
+
+/// A new key pair for a user: public and secret part.
+///
+/// # Errors
+/// The system's random source can't be read.
+pub fn new_pair() -> std::io::Result<(String, String)> {
+    Ok((
+        random_text(ACCESS_KEY_ALPHABET, ACCESS_KEY_LENGTH)?,
+        random_text(SECRET_KEY_ALPHABET, SECRET_KEY_LENGTH)?,
+    ))
+}
+
 /// Writes the pair unless another process was first.
 fn store(path: &Path, credentials: &RootCredentials) -> Result<(), EmbeddedError> {
-    let fresh = path.with_extension(format!("new-{}", std::process::id()));
     let text = format!(
         "# The root keys of this lobgate, generated at its first start.\nroot_access_key = \"{}\"\nroot_secret_key = \"{}\"\n",
         credentials.access_key,
         credentials.secret_key.expose()
     );
+    store_text(path, &text)
+}
+
+/// Writes a private file unless another process was first.
+fn store_text(path: &Path, text: &str) -> Result<(), EmbeddedError> {
+    let fresh = path.with_extension(format!("new-{}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh).context("write", &fresh)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).context("write", &fresh)?;

@@ -22,5 +22,5 @@ mod user;
 
 pub use binaries::{Binaries, LEAST_VERSION};
 pub use cluster::{AttachedCluster, EmbeddedCluster, EmbeddedOptions};
-pub use credentials::RootCredentials;
+pub use credentials::{RootCredentials, encryption_key, new_pair};
 pub use error::EmbeddedError;

@@ -7,9 +7,10 @@
 use http::HeaderMap;
 use s3s::{S3Request, S3Result, s3_error};
 
-use crate::auth::Owner;
+use crate::auth::BucketRules;
 
 use super::error::not_implemented;
+use super::parties;
 
 /// Headers whose presence implies what this release does not do.
 const UNSUPPORTED: &[&str] = &[
@@ -35,13 +36,13 @@ const SUPPORTED_VALUES: &[(&str, &[&str])] = &[
     ("x-amz-annotation-directive", &["COPY"]),
     ("x-amz-bypass-governance-retention", &["true", "false"]),
     ("x-amz-bucket-object-lock-enabled", &["true", "false"]),
-    ("x-amz-object-ownership", &["BucketOwnerEnforced"]),
 ];
 
 /// Refuses what this release cannot honour.
-pub(super) fn check<T>(req: &S3Request<T>, owner: &Owner) -> S3Result<()> {
+pub(super) fn check<T>(req: &S3Request<T>) -> S3Result<()> {
     check_headers(&req.headers)?;
-    check_owner(&req.headers, owner)
+    let owner = parties::rules(&req.extensions);
+    check_owner(&req.headers, "x-amz-expected-bucket-owner", owner)
 }
 
 /// Grants to others than the owner. `private` is what holds anyway, and what many clients send without being told to.
@@ -73,15 +74,13 @@ fn check_headers(headers: &HeaderMap) -> S3Result<()> {
     Ok(())
 }
 
-/// `x-amz-expected-bucket-owner` and its form for the source of a copy.
-fn check_owner(headers: &HeaderMap, owner: &Owner) -> S3Result<()> {
-    for name in ["x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"] {
-        let other = headers.get(name).is_some_and(|v| v.as_bytes() != owner.id.as_bytes());
-        if other {
-            return Err(s3_error!(AccessDenied, "Access Denied"));
-        }
+/// Holds the owner that a request expects against a bucket's: its account number or its canonical id.
+pub(super) fn check_owner(headers: &HeaderMap, name: &str, rules: Option<&BucketRules>) -> S3Result<()> {
+    let (Some(expected), Some(rules)) = (headers.get(name), rules) else { return Ok(()) };
+    if expected.to_str().is_ok_and(|expected| rules.is_owned_by(expected)) {
+        return Ok(());
     }
-    Ok(())
+    Err(s3_error!(AccessDenied, "Access Denied"))
 }
 
 #[cfg(test)]
@@ -92,7 +91,7 @@ mod tests {
     fn code(name: &'static str, value: &'static str) -> Option<String> {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static(value));
-        let outcome = check_headers(&headers).and_then(|()| check_owner(&headers, &Owner::root()));
+        let outcome = check_headers(&headers);
         outcome.err().map(|e| e.code().as_str().to_owned())
     }
 
@@ -101,7 +100,6 @@ mod tests {
         assert_eq!(code("x-amz-server-side-encryption", "AES256").as_deref(), Some("NotImplemented"));
         assert_eq!(code("x-amz-acl", "private"), None);
         assert_eq!(code("x-amz-request-payer", "requester"), None);
-        assert_eq!(code("x-amz-expected-bucket-owner", "111122223333").as_deref(), Some("AccessDenied"));
     }
 
     #[test]

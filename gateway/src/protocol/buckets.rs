@@ -11,7 +11,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::storage::types;
 
 use super::error::{from_storage, not_implemented};
-use super::{Answer, Gateway, admission, listing_token, names};
+use super::{Answer, Gateway, acl, listing_token, names, parties};
 
 /// Buckets in one answer (AWS: `max-buckets`).
 const MAX_BUCKETS: u32 = 10_000;
@@ -35,13 +35,13 @@ pub(super) async fn list(gateway: &Gateway, req: S3Request<ListBucketsInput>) ->
     let page = if elsewhere {
         types::Page { entries: Vec::new(), truncated: false }
     } else {
-        gateway.storage.list_buckets(&prefix, after.as_deref(), max).await.map_err(from_storage)?
+        gateway.storage.list_buckets(&prefix, after.as_deref(), max, parties::own_buckets(&req.extensions)).await.map_err(from_storage)?
     };
     let next = page.truncated.then(|| page.entries.last().map(|b| listing_token::encode(b.name.as_str()))).flatten();
     let output = ListBucketsOutput {
         buckets: Some(page.entries.into_iter().map(|b| bucket(b, &gateway.region)).collect()),
         continuation_token: next,
-        owner: Some(gateway.owner()),
+        owner: Some(parties::shown(parties::caller(&req.extensions))),
         prefix: req.input.prefix.map(|p| names::xml_text(&p).into_owned()),
     };
     Ok(S3Response::new(output))
@@ -62,15 +62,12 @@ pub(super) async fn create(gateway: &Gateway, req: S3Request<CreateBucketInput>)
     if let Some(configuration) = &req.input.create_bucket_configuration {
         check_configuration(configuration, &gateway.region)?;
     }
-    if admission::asks_for_acl(&req.headers) {
-        return Err(s3_error!(
-            InvalidBucketAclWithObjectOwnership,
-            "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting"
-        ));
-    }
     let name = names::bucket(&req.input.bucket);
+    let owner = parties::caller(&req.extensions);
+    let settings = acl::of_new_bucket(&req.headers, &req.extensions, &owner).await?;
     let object_lock = req.input.object_lock_enabled_for_bucket.unwrap_or(false);
-    gateway.storage.create_bucket(&name, &gateway.owner.id, object_lock).await.map_err(from_storage)?;
+    gateway.storage.create_bucket(&name, &owner.id, object_lock, &settings).await.map_err(from_storage)?;
+    parties::forget(&req.extensions);
     Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")), ..Default::default() }))
 }
 
@@ -113,6 +110,7 @@ pub(super) async fn head(gateway: &Gateway, req: S3Request<HeadBucketInput>) -> 
 pub(super) async fn delete(gateway: &Gateway, req: S3Request<DeleteBucketInput>) -> Answer<DeleteBucketOutput> {
     gateway.admit(&req)?;
     gateway.storage.delete_bucket(&names::bucket(&req.input.bucket)).await.map_err(from_storage)?;
+    parties::forget(&req.extensions);
     Ok(S3Response::new(DeleteBucketOutput::default()))
 }
 

@@ -13,7 +13,6 @@ use crate::storage::types::{Checksum as StoredChecksum, ChecksumType as Kind};
 use crate::storage::version_types::DeleteMarker;
 use crate::storage::{Located, ObjectVersion, PublishObject, PublishPart, StorageError};
 
-use super::bucket_settings::acls_refused;
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::conditions::ReadConditions;
 use super::error::{from_storage, not_implemented};
@@ -37,19 +36,19 @@ pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>)
         ));
     }
 
+    parties::admit_source(&req.headers, &req.extensions, &from).await?;
     let source = gateway.storage.locate(&from, RangeRequest::Whole).await.map_err(from_copy_source)?;
     ReadConditions::of_copy_source(&req.headers).check_copy_source(&source.info)?;
-    if admission::asks_for_acl(&req.headers) {
-        return Err(acls_refused());
-    }
+    let (owner, acl) = acl::of_write(&req.headers, &req.extensions).await?;
     let mut settings = object_lock::settings(&req.headers)?;
+    settings.acl = acl;
     if !replace_tags {
         settings.tags.clone_from(&source.info.tags);
     }
     let object = PublishObject {
         bucket,
         key,
-        owner: gateway.owner.id.clone(),
+        owner: owner.id,
         attributes: copied_attributes(&source, &req.headers, replace.then(|| req.input.metadata.take()))?,
         checksum: copied_checksum(gateway, &source, algorithm).await?,
         conditions: conditions::of_write(&req.headers)?,
@@ -168,6 +167,7 @@ pub(super) async fn copy_part(gateway: &Gateway, req: S3Request<UploadPartCopyIn
     let wanted = req.input.copy_source_range.as_deref().map_or(Ok(RangeRequest::Whole), range::copy_source_range)?;
 
     let upload = gateway.storage.upload(&bucket, &key, id).await.map_err(from_storage)?;
+    parties::admit_source(&req.headers, &req.extensions, &from).await?;
     let source = gateway.storage.locate(&from, wanted).await.map_err(from_copy_source)?;
     ReadConditions::of_copy_source(&req.headers).check_copy_source(&source.info)?;
     check_within(wanted, source.info.size)?;

@@ -3,7 +3,7 @@
 //! Deleting what is not there succeeds; in a versioned bucket a delete marker takes its place. Conditions are decided by the deleting statement. A batch answers for each key
 //! by itself: a key that cannot be parsed fails alone.
 
-use http::HeaderMap;
+use http::{Extensions, HeaderMap};
 use s3s::dto::{Error as DeleteError, *};
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
@@ -11,7 +11,7 @@ use crate::storage::types::EtagSet;
 use crate::storage::{DeleteObject as Deletion, Deleted, Deleter};
 
 use super::error::{from_storage, no_such_version};
-use super::{Answer, Gateway, conditions, names, object_lock, versions};
+use super::{Answer, Gateway, conditions, names, object_lock, parties, versions};
 
 /// Keys in one DeleteObjects (AWS: "DeleteObjects").
 const MAX_KEYS: usize = 1000;
@@ -27,7 +27,7 @@ pub(super) async fn one(gateway: &Gateway, req: S3Request<DeleteObjectInput>) ->
         if_match_size: req.input.if_match_size.map(size).transpose()?,
         if_match_last_modified: req.input.if_match_last_modified_time.map(Into::into),
     };
-    let by = deleter(gateway, &req.headers);
+    let by = deleter(&req.headers, &req.extensions);
     let deleted = gateway.storage.delete_object(&bucket, deletion, &by).await.map_err(from_storage)?;
     let output = DeleteObjectOutput {
         delete_marker: deleted.is_delete_marker.then_some(true),
@@ -41,7 +41,7 @@ pub(super) async fn one(gateway: &Gateway, req: S3Request<DeleteObjectInput>) ->
 pub(super) async fn many(gateway: &Gateway, req: S3Request<DeleteObjectsInput>) -> Answer<DeleteObjectsOutput> {
     gateway.admit(&req)?;
     let bucket = names::bucket(&req.input.bucket);
-    let by = deleter(gateway, &req.headers);
+    let by = deleter(&req.headers, &req.extensions);
     let quiet = req.input.delete.quiet.unwrap_or(false);
     let objects = req.input.delete.objects;
     if objects.is_empty() || objects.len() > MAX_KEYS {
@@ -56,7 +56,8 @@ pub(super) async fn many(gateway: &Gateway, req: S3Request<DeleteObjectsInput>) 
     let mut errors = Vec::new();
     for object in objects {
         let name = (object.key.clone(), object.version_id.clone());
-        match deletion(object) {
+        let permitted = parties::admit_deletion(&req.extensions, &bucket, &name, by.bypass_governance).await;
+        match permitted.and_then(|()| deletion(object)) {
             Ok(deletion) => {
                 named.push(name);
                 deletions.push(deletion);
@@ -96,8 +97,8 @@ fn size(bytes: i64) -> S3Result<u64> {
     u64::try_from(bytes).map_err(|_| s3_error!(InvalidArgument, "A size must not be negative"))
 }
 
-fn deleter(gateway: &Gateway, headers: &HeaderMap) -> Deleter {
-    Deleter { owner: gateway.owner.id.clone(), bypass_governance: object_lock::bypasses_governance(headers) }
+fn deleter(headers: &HeaderMap, extensions: &Extensions) -> Deleter {
+    Deleter { owner: parties::writer(extensions, false).id, bypass_governance: object_lock::bypasses_governance(headers) }
 }
 
 /// A key as the request named it, and the version.

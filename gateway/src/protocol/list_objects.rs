@@ -47,7 +47,7 @@ pub(super) async fn v1(gateway: &Gateway, req: S3Request<ListObjectsInput>) -> A
         encoding_type: input.encoding_type,
         request_charged: None,
     };
-    Ok(with_entries(output, &page, encoding, Some(&gateway.owner())))
+    Ok(with_entries(output, &page, encoding, Some(&parties::shown(parties::bucket_owner(&req.extensions)))))
 }
 
 /// ListObjectsV2.
@@ -68,7 +68,7 @@ pub(super) async fn v2(gateway: &Gateway, req: S3Request<ListObjectsV2Input>) ->
     let page = gateway.storage.list_objects(&names::bucket(&input.bucket), query).await.map_err(from_storage)?;
 
     let next = last_name(&page).map(listing_token::encode);
-    let owner = input.fetch_owner.unwrap_or(false).then(|| gateway.owner());
+    let owner = input.fetch_owner.unwrap_or(false).then(|| parties::shown(parties::bucket_owner(&req.extensions)));
     let output = ListObjectsV2Output {
         name: Some(input.bucket),
         prefix: Some(encoding.apply(&input.prefix.unwrap_or_default())),

@@ -20,6 +20,7 @@ use super::{Answer, Gateway, metadata, names};
 /// ListParts.
 pub(super) async fn parts(gateway: &Gateway, req: S3Request<ListPartsInput>) -> Answer<ListPartsOutput> {
     gateway.admit(&req)?;
+    let owners = Owners::of(&req.extensions);
     let input = req.input;
     let (bucket, key) = (names::bucket(&input.bucket), names::key(&input.key)?);
     let id = upload_id(&input.upload_id)?;
@@ -34,12 +35,12 @@ pub(super) async fn parts(gateway: &Gateway, req: S3Request<ListPartsInput>) -> 
         bucket: Some(input.bucket),
         checksum_algorithm: upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm)),
         checksum_type: upload.checksum.map(|(_, kind)| checksum_type(kind)),
-        initiator: Some(gateway.initiator()),
+        initiator: Some(owners.initiator(&upload.initiator)),
         is_truncated: Some(page.truncated),
         key: Some(names::xml_text(&input.key).into_owned()),
         max_parts: Some(signed32(max)),
         next_part_number_marker: Some(signed32(last)),
-        owner: Some(gateway.owner()),
+        owner: Some(owners.shown(&upload.initiator)),
         part_number_marker: Some(signed32(after)),
         parts: Some(page.entries.iter().map(part).collect()),
         storage_class: Some(storage_class(&upload)),
@@ -132,7 +133,7 @@ fn next_markers(page: &Page<UploadEntry>) -> (Option<String>, Option<String>) {
 }
 
 fn entries(
-    gateway: &Gateway,
+    owners: &Owners,
     page: Page<UploadEntry>,
     encoding: NameEncoding,
 ) -> (Vec<MultipartUpload>, Vec<CommonPrefix>) {
@@ -144,9 +145,9 @@ fn entries(
                 checksum_algorithm: upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm)),
                 checksum_type: upload.checksum.map(|(_, kind)| checksum_type(kind)),
                 initiated: Some(upload.initiated_at.into()),
-                initiator: Some(gateway.initiator()),
+                initiator: Some(owners.initiator(&upload.initiator)),
                 key: Some(encoding.apply(upload.key.as_str())),
-                owner: Some(gateway.owner()),
+                owner: Some(owners.shown(&upload.initiator)),
                 storage_class: Some(storage_class(&upload)),
                 upload_id: Some(format_upload_id(upload.id)),
             }),

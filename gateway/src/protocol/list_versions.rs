@@ -84,7 +84,7 @@ fn next_markers(page: &Page<VersionEntry>, encoding: NameEncoding) -> (Option<St
     }
 }
 
-fn version(gateway: &Gateway, version: ListedVersion, encoding: NameEncoding) -> ObjectVersion {
+fn version(owners: &Owners, version: ListedVersion, encoding: NameEncoding) -> ObjectVersion {
     ObjectVersion {
         checksum_algorithm: version.checksum.map(|(algorithm, _)| vec![checksum_algorithm(algorithm)]),
         checksum_type: version.checksum.map(|(_, kind)| checksum_type(kind)),
@@ -92,7 +92,7 @@ fn version(gateway: &Gateway, version: ListedVersion, encoding: NameEncoding) ->
         is_latest: Some(version.is_latest),
         key: Some(encoding.apply(&version.key)),
         last_modified: Some(version.last_modified.into()),
-        owner: Some(gateway.owner()),
+        owner: Some(owners.shown(&version.owner)),
         restore_status: None,
         size: Some(signed(version.size)),
         storage_class: Some(ObjectVersionStorageClass::from(
@@ -102,12 +102,12 @@ fn version(gateway: &Gateway, version: ListedVersion, encoding: NameEncoding) ->
     }
 }
 
-fn marker(gateway: &Gateway, marker: &ListedVersion, encoding: NameEncoding) -> DeleteMarkerEntry {
+fn marker(owners: &Owners, marker: &ListedVersion, encoding: NameEncoding) -> DeleteMarkerEntry {
     DeleteMarkerEntry {
         is_latest: Some(marker.is_latest),
         key: Some(encoding.apply(&marker.key)),
         last_modified: Some(marker.last_modified.into()),
-        owner: Some(gateway.owner()),
+        owner: Some(owners.shown(&marker.owner)),
         version_id: Some(marker.version.to_string()),
     }
 }

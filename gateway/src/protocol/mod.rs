@@ -7,6 +7,7 @@
 //!
 //! Operations that are not listed here answer 501 `NotImplemented` by s3s's default.
 
+mod acl;
 mod admission;
 mod body;
 mod bucket_settings;
@@ -15,6 +16,7 @@ mod checksum_fields;
 pub(crate) mod checksums;
 mod complete_upload;
 mod conditions;
+mod bucket_policy;
 mod copy_object;
 pub(crate) mod cors;
 mod delete_object;
@@ -30,6 +32,7 @@ mod multipart;
 pub(crate) mod names;
 mod not_configured;
 mod object_attributes;
+mod parties;
 mod object_lock;
 mod post_object;
 mod put_object;
@@ -43,7 +46,6 @@ use s3s::{S3, S3Request, S3Response, S3Result};
 
 pub(crate) use post_object::FormTags;
 
-use crate::auth::Owner;
 use crate::storage::Storage;
 
 /// Headers that s3s would refuse, set aside by the edge after the signature was verified with them in place.
@@ -55,27 +57,18 @@ pub(crate) struct SetAside(pub(crate) HeaderMap);
 pub struct Gateway {
     storage: Storage,
     region: String,
-    owner: Owner,
 }
 
 impl Gateway {
     /// The operations of a storage; `region` is what the gateway says it is in.
     #[must_use]
-    pub fn new(storage: Storage, region: String, owner: Owner) -> Self {
-        Self { storage, region, owner }
+    pub fn new(storage: Storage, region: String) -> Self {
+        Self { storage, region }
     }
 
     /// The first line of every operation: refuses what cannot be honoured.
     fn admit<T>(&self, req: &S3Request<T>) -> S3Result<()> {
-        admission::check(req, &self.owner)
-    }
-
-    fn owner(&self) -> s3s::dto::Owner {
-        s3s::dto::Owner { display_name: Some(self.owner.display_name.clone()), id: Some(self.owner.id.clone()) }
-    }
-
-    fn initiator(&self) -> Initiator {
-        Initiator { display_name: Some(self.owner.display_name.clone()), id: Some(self.owner.id.clone()) }
+        admission::check(req)
     }
 }
 
@@ -112,20 +105,23 @@ operations! {
     get_public_access_block: GetPublicAccessBlockInput => GetPublicAccessBlockOutput = bucket_settings::get_public_access_block;
     put_public_access_block: PutPublicAccessBlockInput => PutPublicAccessBlockOutput = bucket_settings::put_public_access_block;
     delete_public_access_block: DeletePublicAccessBlockInput => DeletePublicAccessBlockOutput = bucket_settings::delete_public_access_block;
-    get_bucket_ownership_controls: GetBucketOwnershipControlsInput => GetBucketOwnershipControlsOutput = bucket_settings::get_ownership_controls;
-    put_bucket_ownership_controls: PutBucketOwnershipControlsInput => PutBucketOwnershipControlsOutput = bucket_settings::put_ownership_controls;
-    get_bucket_acl: GetBucketAclInput => GetBucketAclOutput = bucket_settings::get_bucket_acl;
-    put_bucket_acl: PutBucketAclInput => PutBucketAclOutput = bucket_settings::put_bucket_acl;
-    get_object_acl: GetObjectAclInput => GetObjectAclOutput = bucket_settings::get_object_acl;
-    put_object_acl: PutObjectAclInput => PutObjectAclOutput = bucket_settings::put_object_acl;
+    get_bucket_ownership_controls: GetBucketOwnershipControlsInput => GetBucketOwnershipControlsOutput = acl::get_ownership_controls;
+    put_bucket_ownership_controls: PutBucketOwnershipControlsInput => PutBucketOwnershipControlsOutput = acl::put_ownership_controls;
+    delete_bucket_ownership_controls: DeleteBucketOwnershipControlsInput => DeleteBucketOwnershipControlsOutput = acl::delete_ownership_controls;
+    get_bucket_acl: GetBucketAclInput => GetBucketAclOutput = acl::get_of_bucket;
+    put_bucket_acl: PutBucketAclInput => PutBucketAclOutput = acl::put_of_bucket;
+    get_object_acl: GetObjectAclInput => GetObjectAclOutput = acl::get_of_object;
+    put_object_acl: PutObjectAclInput => PutObjectAclOutput = acl::put_of_object;
     get_bucket_cors: GetBucketCorsInput => GetBucketCorsOutput = cors::get;
     put_bucket_cors: PutBucketCorsInput => PutBucketCorsOutput = cors::put;
     delete_bucket_cors: DeleteBucketCorsInput => DeleteBucketCorsOutput = cors::delete;
 
     get_bucket_encryption: GetBucketEncryptionInput => GetBucketEncryptionOutput = not_configured::encryption;
     get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput => GetBucketLifecycleConfigurationOutput = not_configured::lifecycle;
-    get_bucket_policy: GetBucketPolicyInput => GetBucketPolicyOutput = not_configured::policy;
-    get_bucket_policy_status: GetBucketPolicyStatusInput => GetBucketPolicyStatusOutput = not_configured::policy_status;
+    get_bucket_policy: GetBucketPolicyInput => GetBucketPolicyOutput = bucket_policy::get;
+    put_bucket_policy: PutBucketPolicyInput => PutBucketPolicyOutput = bucket_policy::put;
+    delete_bucket_policy: DeleteBucketPolicyInput => DeleteBucketPolicyOutput = bucket_policy::delete;
+    get_bucket_policy_status: GetBucketPolicyStatusInput => GetBucketPolicyStatusOutput = bucket_policy::status;
     get_bucket_replication: GetBucketReplicationInput => GetBucketReplicationOutput = not_configured::replication;
     get_bucket_website: GetBucketWebsiteInput => GetBucketWebsiteOutput = not_configured::website;
     get_bucket_analytics_configuration: GetBucketAnalyticsConfigurationInput => GetBucketAnalyticsConfigurationOutput = not_configured::analytics;

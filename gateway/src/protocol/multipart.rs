@@ -13,11 +13,10 @@ use crate::storage::types::{ChecksumAlgorithm as Algorithm, ChecksumType as Kind
 use crate::storage::{CreateUpload, PublishPart};
 
 use super::body::Upload;
-use super::bucket_settings::acls_refused;
 use super::checksum_fields::{ChecksumTexts, checksum_algorithm, checksum_type, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, Declared};
 use super::error::{from_storage, no_object_lock, no_such_upload};
-use super::{Answer, Gateway, admission, body, checksums, metadata, names, object_lock, range};
+use super::{Answer, Gateway, acl, body, checksums, metadata, names, object_lock, range};
 
 /// CreateMultipartUpload.
 pub(super) async fn create(
@@ -31,10 +30,9 @@ pub(super) async fn create(
         req.input.checksum_algorithm.as_ref().map(ChecksumAlgorithm::as_str),
         req.input.checksum_type.as_ref().map(ChecksumType::as_str),
     )?;
-    if admission::asks_for_acl(&req.headers) {
-        return Err(acls_refused());
-    }
-    let settings = object_lock::settings(&req.headers)?;
+    let (owner, acl) = acl::of_write(&req.headers, &req.extensions).await?;
+    let mut settings = object_lock::settings(&req.headers)?;
+    settings.acl = acl;
     if settings.has_lock() && !gateway.storage.bucket(&bucket).await.map_err(from_storage)?.object_lock {
         return Err(no_object_lock());
     }
@@ -43,7 +41,7 @@ pub(super) async fn create(
         key,
         attributes,
         checksum: declared.or(Some((DEFAULT_ALGORITHM, Kind::FullObject))),
-        initiator: gateway.owner.id.clone(),
+        initiator: owner.id,
         settings,
     };
     let id = gateway.storage.create_upload(upload).await.map_err(from_storage)?;

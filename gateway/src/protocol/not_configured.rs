@@ -40,16 +40,6 @@ answer!(
     Err(s3_error!(NoSuchLifecycleConfiguration, "The lifecycle configuration does not exist"))
 );
 answer!(
-    /// GetBucketPolicy.
-    policy, GetBucketPolicyInput, GetBucketPolicyOutput,
-    Err(s3_error!(NoSuchBucketPolicy, "The bucket policy does not exist"))
-);
-answer!(
-    /// GetBucketPolicyStatus.
-    policy_status, GetBucketPolicyStatusInput, GetBucketPolicyStatusOutput,
-    Err(s3_error!(NoSuchBucketPolicy, "The bucket policy does not exist"))
-);
-answer!(
     /// GetBucketReplication.
     replication, GetBucketReplicationInput, GetBucketReplicationOutput,
     Err(s3_error!(ReplicationConfigurationNotFoundError, "The replication configuration was not found"))

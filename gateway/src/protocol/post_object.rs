@@ -13,7 +13,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::error::{internal, malformed_xml};
 use super::put_object::{NewObject, store};
-use super::{Answer, Gateway, names, tagging, versions};
+use super::{Answer, Gateway, names, parties, tagging, versions};
 
 /// POST Object.
 pub(super) async fn post(gateway: &Gateway, mut req: S3Request<PostObjectInput>) -> Answer<PostObjectOutput> {
@@ -22,11 +22,13 @@ pub(super) async fn post(gateway: &Gateway, mut req: S3Request<PostObjectInput>)
         headers.insert("x-amz-tagging", tags_as_header(document)?);
     }
     req.headers.clone_from(&headers);
+    parties::admit_write(&req.extensions, &req.input.bucket, &req.input.key, &headers).await?;
     gateway.admit(&req)?;
     let object = NewObject {
         bucket: &req.input.bucket,
         key: &req.input.key,
         headers: &headers,
+        extensions: &req.extensions,
         trailers: None,
         metadata: req.input.metadata.take(),
         content: req.input.body.take(),

@@ -10,7 +10,6 @@ use s3s::{S3Request, S3Response, S3Result, TrailingHeaders};
 use crate::storage::{PublishObject, Published};
 
 use super::body::Upload;
-use super::bucket_settings::acls_refused;
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, Declared};
 use super::error::from_storage;
@@ -43,6 +42,8 @@ pub(super) struct NewObject<'a> {
     pub(super) key: &'a str,
     /// What a PutObject says of it.
     pub(super) headers: &'a HeaderMap,
+    /// Who sent it.
+    pub(super) extensions: &'a Extensions,
     /// Headers after the body.
     pub(super) trailers: Option<&'a TrailingHeaders>,
     /// `x-amz-meta-*`, decoded.
@@ -53,12 +54,11 @@ pub(super) struct NewObject<'a> {
 /// Stores an object.
 pub(super) async fn store(gateway: &Gateway, new: NewObject<'_>) -> S3Result<(Published, ChecksumTexts)> {
     let (bucket, key) = (names::bucket(new.bucket), names::key(new.key)?);
-    if admission::asks_for_acl(new.headers) {
-        return Err(acls_refused());
-    }
+    let (owner, acl) = acl::of_write(new.headers, new.extensions).await?;
     let attributes = metadata::attributes(new.headers, new.metadata)?;
     let conditions = conditions::of_write(new.headers)?;
-    let settings = object_lock::settings(new.headers)?;
+    let mut settings = object_lock::settings(new.headers)?;
+    settings.acl = acl;
     let declared = Declared::from_headers(new.headers)?;
     let algorithm = declared.algorithm().unwrap_or(DEFAULT_ALGORITHM);
 
@@ -74,8 +74,7 @@ pub(super) async fn store(gateway: &Gateway, new: NewObject<'_>) -> S3Result<(Pu
 
     let checksum = checksums::full_object(&staged, algorithm);
     let texts = ChecksumTexts::new(checksum.as_ref(), None);
-    let owner = gateway.owner.id.clone();
-    let object = PublishObject { bucket, key, owner, attributes, checksum, conditions, settings };
+    let object = PublishObject { bucket, key, owner: owner.id, attributes, checksum, conditions, settings };
     let published = gateway.storage.publish_object(staged, object).await.map_err(from_storage)?;
     Ok((published, texts))
 }

@@ -20,7 +20,7 @@ use s3s::service::S3Service;
 use s3s::{Body, HttpResponse, S3Error, S3Result, s3_error};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::auth::OperationSlot;
+use crate::auth::{Connected, OperationSlot};
 use crate::protocol::list_entries::RenderedEntries;
 use crate::protocol::{FormTags, cors, error, names};
 use crate::storage::Storage;
@@ -39,7 +39,7 @@ const SERVER: HeaderValue = HeaderValue::from_static("lobgate");
 
 /// The service of every connection. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Edge(Arc<Inner>);
+pub(crate) struct Edge(Arc<Inner>, Option<Connected>);
 
 struct Inner {
     s3: S3Service,
@@ -51,6 +51,8 @@ struct Inner {
     body_terms: Terms,
     documents: DocumentMemory,
     region: Arc<str>,
+    /// Whether signature version 2 is accepted.
+    sigv2: bool,
 }
 
 /// What the edge remembers of a request while s3s has it.
@@ -71,7 +73,14 @@ impl Edge {
         let places = Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS)));
         let body_terms = Terms { idle: settings.body_idle_timeout, rate: settings.min_transfer_rate };
         let region = settings.region.as_str().into();
-        Self(Arc::new(Inner { s3, storage, hosts, places, body_terms, documents: DocumentMemory::new(), region }))
+        let sigv2 = settings.sigv2;
+        let documents = DocumentMemory::new();
+        Self(Arc::new(Inner { s3, storage, hosts, places, body_terms, documents, region, sigv2 }), None)
+    }
+
+    /// The service of one connection.
+    pub(super) fn of(&self, connected: Connected) -> Self {
+        Self(Arc::clone(&self.0), Some(connected))
     }
 
     async fn handle(self, request: Request<Incoming>) -> Response<ResponseBody> {
@@ -97,7 +106,7 @@ impl Edge {
 
         let permit = Arc::clone(&self.0.places).try_acquire_owned().ok();
         let origin = parts.headers.get(header::ORIGIN).cloned().filter(|_| permit.is_some());
-        let answer = match check(&parts, level, permit.as_ref()) {
+        let answer = match check(&parts, level, permit.as_ref(), self.0.sigv2) {
             Err(refusal) => refusal.to_http_response(),
             Ok(()) if parts.method == Method::OPTIONS => {
                 let allowed = cors::preflight(&self.0.storage, envelope.named.bucket(), &parts.headers).await;
@@ -105,6 +114,9 @@ impl Edge {
             }
             Ok(()) => {
                 parts.extensions.insert(envelope.operation.clone());
+                if let Some(connected) = self.1 {
+                    parts.extensions.insert(connected);
+                }
                 let answer = self.call_s3(Request::from_parts(parts, Body::http_body(body.clone()))).await;
                 let broken = || body.failure().filter(|_| answer.status() == StatusCode::INTERNAL_SERVER_ERROR);
                 match body.refused_document().or_else(broken) {
@@ -148,11 +160,16 @@ impl Edge {
 }
 
 /// Refuses what must not reach s3s.
-fn check(parts: &http::request::Parts, level: Level, permit: Option<&OwnedSemaphorePermit>) -> S3Result<()> {
+fn check(
+    parts: &http::request::Parts,
+    level: Level,
+    permit: Option<&OwnedSemaphorePermit>,
+    sigv2: bool,
+) -> S3Result<()> {
     if permit.is_none() {
         return Err(error::slow_down());
     }
-    if is_signature_v2(&parts.headers) {
+    if !sigv2 && is_signature_v2(&parts.headers) {
         return Err(s3_error!(
             InvalidRequest,
             "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."

@@ -108,9 +108,10 @@ fn edge(signed: bool) -> Edge {
     let storage = Storage::new(db, startup::storage_options(&config), reads);
     let settings = ServerSettings::from(&config);
     let hosts = Hosts::new(&settings.domains);
-    let gateway = Gateway::new(storage.clone(), settings.region.clone(), Owner::root());
+    let gateway = Gateway::new(storage.clone(), settings.region.clone());
     let root = RootCredentials { access_key: "AKIAIOSFODNN7EXAMPLE".into(), secret_key: "secret".into() };
-    let root = signed.then_some(root);
-    let s3 = s3_service::build(&gateway, root, &settings.region, &hosts).expect("a service");
+    let directory = Arc::new(Directory::new(storage.clone(), root, Arc::new(|| None), from_storage));
+    let directory = signed.then_some(&directory);
+    let s3 = s3_service::build(&gateway, directory, (&settings.region, false), &hosts).expect("a service");
     Edge::new(s3, storage, hosts, &settings)
 }

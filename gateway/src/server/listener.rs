@@ -61,8 +61,8 @@ pub(crate) async fn run(
     };
     let graceful = GracefulShutdown::new();
     let permits = Arc::new(Semaphore::new(limits.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
-    while let Some((socket, permit)) = next(&listener, &permits, &shutdown).await {
-        connections.serve(socket, &graceful, permit);
+    while let Some((socket, address, permit)) = next(&listener, &permits, &shutdown).await {
+        connections.serve(socket, address, &graceful, permit);
     }
     drop(listener);
     connections.drain(graceful, limits.shutdown_grace).await;
@@ -75,12 +75,12 @@ async fn next(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
     shutdown: &CancellationToken,
-) -> Option<(TcpStream, Permit)> {
+) -> Option<(TcpStream, IpAddr, Permit)> {
     let accept = async {
         let permit = Arc::clone(permits).acquire_owned().await.ok()?;
         loop {
             match listener.accept().await {
-                Ok((socket, _)) => return Some((socket, permit)),
+                Ok((socket, peer)) => return Some((socket, peer.ip(), permit)),
                 Err(error) => {
                     tracing::warn!(%error, "a connection cannot be accepted");
                     tokio::time::sleep(ACCEPT_RETRY).await;
@@ -124,8 +124,9 @@ struct Connections {
 }
 
 impl Connections {
-    fn serve(&self, socket: TcpStream, graceful: &GracefulShutdown, permit: Permit) {
-        let (http, edge, give_up) = (Arc::clone(&self.http), self.edge.clone(), self.give_up.clone());
+    fn serve(&self, socket: TcpStream, address: IpAddr, graceful: &GracefulShutdown, permit: Permit) {
+        let edge = self.edge.of(Connected { address, tls: self.tls.is_some() });
+        let (http, give_up) = (Arc::clone(&self.http), self.give_up.clone());
         let (watcher, write_terms) = (graceful.watcher(), self.write_terms);
         let (tls, handshake_timeout) = (self.tls.as_ref().map(Tls::acceptor), self.handshake_timeout);
         self.tasks.spawn(async move {

@@ -53,6 +53,8 @@ use tls::Tls;
 pub struct ServerSettings {
     /// The region that requests are signed for.
     pub region: String,
+    /// Whether signature version 2 is accepted.
+    pub sigv2: bool,
     /// Domains with buckets in front of them.
     pub domains: Vec<String>,
     /// Connections at a time; more wait to be accepted.
@@ -115,6 +117,8 @@ pub async fn run(
     let pools = config.database.pool_size + config.database.writer_pool_size;
     open_files::allow(config.server.max_connections + pools);
     let db = startup::open_database(config, database_url, Schema::Migrate).await?;
+    // Neither a pooler nor a standby lets a session listen.
+    let listening = !db.facts().pooled && !db.facts().standby;
     let lease = Lease::register(&db, config.gc.lease).await?;
     let cache = BlockCache::new(config.cache.memory);
     let storage = Storage::new(db, startup::storage_options(config), lease.reads()).with_cache(cache);
@@ -123,7 +127,12 @@ pub async fn run(
     let served = CancellationToken::new();
     gc::start(&storage, lease.clone(), gc_options(config), &background, &served);
     let tls = tls::open(&config.tls, &shutdown)?;
-    let services = Services { storage: storage.clone(), database_is_up: ready_check(storage), root, tls };
+    let encryption_key = encryption_key_of(config);
+    let directory = Arc::new(Directory::new(storage.clone(), root, encryption_key, from_storage));
+    let listening = listening.then(|| Target::parse(database_url)).transpose()?;
+    let connect_timeout = config.database.connect_timeout;
+    background.spawn(Arc::clone(&directory).run(listening, connect_timeout, served.clone()));
+    let services = Services { storage: storage.clone(), database_is_up: ready_check(storage), directory, tls };
     let outcome = serve(ServerSettings::from(config), services, listeners, ready, shutdown).await;
     served.cancel();
     background.close();
@@ -141,6 +150,17 @@ fn ready_check(storage: Storage) -> ReadyCheck {
     })
 }
 
+/// The key that users' secrets are encrypted with: looked for whenever it is needed, since a command may make it later.
+fn encryption_key_of(config: &Config) -> EncryptionKey {
+    let config = config.clone();
+    Arc::new(move || {
+        embedded::encryption_key(&config, false).unwrap_or_else(|error| {
+            tracing::error!(error = format!("{error:#}"), "the key that secrets are encrypted with cannot be read");
+            None
+        })
+    })
+}
+
 fn gc_options(config: &Config) -> GcOptions {
     GcOptions { interval: config.gc.interval, batch: config.gc.batch, upload_expiry: config.gc.upload_expiry }
 }
@@ -149,6 +169,7 @@ impl From<&Config> for ServerSettings {
     fn from(config: &Config) -> Self {
         Self {
             region: config.region.clone(),
+            sigv2: config.auth.sigv2,
             domains: config.domains.clone(),
             max_connections: config.server.max_connections,
             max_requests: config.server.max_requests,
@@ -167,8 +188,8 @@ pub struct Services {
     pub storage: Storage,
     /// Asks the database whether it is there.
     pub database_is_up: ReadyCheck,
-    /// The key pair of root.
-    pub root: RootCredentials,
+    /// Everybody who may send requests.
+    pub directory: Arc<Directory>,
     /// The endpoint's certificate.
     tls: Option<Tls>,
 }
@@ -188,8 +209,9 @@ pub async fn serve(
     let addresses = BoundAddresses { listen: listener.local_addr()?, admin: admin_listener.local_addr()? };
 
     let hosts = Hosts::new(&settings.domains);
-    let gateway = Gateway::new(services.storage.clone(), settings.region.clone(), Owner::root());
-    let s3 = s3_service::build(&gateway, Some(services.root), &settings.region, &hosts)?;
+    let gateway = Gateway::new(services.storage.clone(), settings.region.clone());
+    let signing = (settings.region.as_str(), settings.sigv2);
+    let s3 = s3_service::build(&gateway, Some(&services.directory), signing, &hosts)?;
     let edge = Edge::new(s3, services.storage, hosts, &settings);
     let limits = ConnectionLimits {
         max_connections: settings.max_connections,

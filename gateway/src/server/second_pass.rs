@@ -2,9 +2,9 @@
 //!
 //! S3 ignores a range it does not understand; s3s refuses the request. Such a header cannot be taken away before s3s sees
 //! it, because most clients sign it. So those requests take s3s's custom route: s3s verifies the signature with every
-//! header in place and hands the request over; here the gate decides as for any other, the headers are set aside in the
-//! request's extensions, and the request goes through a second s3s service that has the same operations and no
-//! authentication. That service is reachable from here only.
+//! header in place and hands the request over; here the headers are set aside and whose signature it was is noted, both
+//! in the request's extensions, and the request goes through a second s3s service that has the same operations and the
+//! same gate, and believes that note. That service is reachable from here only.
 
 use http::{HeaderMap, HeaderName, Method, Uri, header, uri::PathAndQuery};
 use hyper::http::Extensions;
@@ -13,7 +13,7 @@ use s3s::route::S3Route;
 use s3s::service::S3Service;
 use s3s::{Body, HttpRequest, S3Request, S3Response, S3Result};
 
-use crate::auth::{Gate, OperationSlot};
+use crate::auth::{Gate, Verified};
 use crate::protocol::{SetAside, error};
 
 /// The headers that a read may carry and s3s may refuse.
@@ -22,7 +22,7 @@ const CONDITIONS: [HeaderName; 5] =
 
 /// The custom route.
 pub(super) struct SecondPass {
-    /// Operations without authentication.
+    /// The same operations behind the same gate.
     trusted: S3Service,
 }
 
@@ -39,10 +39,9 @@ impl S3Route for SecondPass {
     }
 
     async fn check_access(&self, req: &mut S3Request<Body>) -> S3Result<()> {
-        if let Some(slot) = req.extensions.get::<OperationSlot>() {
-            slot.set(if req.method == Method::HEAD { "HeadObject" } else { "GetObject" });
-        }
-        Gate::admit(req.credentials.as_ref(), &req.headers, &req.uri)
+        Gate::refuse_token(&req.headers, &req.uri)?;
+        req.extensions.insert(Verified(req.credentials.clone()));
+        Ok(())
     }
 
     async fn call(&self, req: S3Request<Body>) -> S3Result<S3Response<Body>> {

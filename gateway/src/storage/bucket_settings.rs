@@ -15,15 +15,25 @@ pub enum Setting {
     PublicAccessBlock,
     /// Tags of the bucket.
     Tagging,
+    /// Its policy, as it was given.
+    Policy,
+    /// Its access control list.
+    Acl,
+    /// Who owns its objects.
+    ObjectOwnership,
 }
 
 impl Setting {
     /// The name in the index.
-    pub(super) fn as_str(self) -> &'static str {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Cors => "cors",
             Self::PublicAccessBlock => "public_access_block",
             Self::Tagging => "tagging",
+            Self::Policy => "policy",
+            Self::Acl => "acl",
+            Self::ObjectOwnership => "object_ownership",
         }
     }
 }

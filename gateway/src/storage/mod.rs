@@ -50,6 +50,7 @@ pub mod types;
 mod upload_listing;
 mod version_listing;
 pub mod version_types;
+pub mod users;
 mod versions;
 
 use std::sync::Arc;
@@ -74,6 +75,7 @@ pub use version_listing::{ListVersions, ListedVersion, VersionEntry};
 pub use versions::ObjectVersion;
 
 use crate::db::Db;
+use bucket_settings::Setting;
 use budget::Budget;
 use content::flights::Flights;
 use content::hashing::Hashers;
@@ -204,8 +206,14 @@ impl Storage {
     ///
     /// # Errors
     /// [`ErrorKind::BucketAlreadyOwnedByYou`], [`ErrorKind::BucketAlreadyExists`].
-    pub async fn create_bucket(&self, name: &BucketName, owner: &str, object_lock: bool) -> Result<()> {
-        if index::buckets::create(&self.db, name, owner, object_lock).await? {
+    pub async fn create_bucket(
+        &self,
+        name: &BucketName,
+        owner: &str,
+        object_lock: bool,
+        settings: &[(Setting, String)],
+    ) -> Result<()> {
+        if index::buckets::create(&self.db, name, owner, object_lock, settings).await? {
             return Ok(());
         }
         match index::buckets::find(&self.db, name).await? {
@@ -234,8 +242,14 @@ impl Storage {
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn list_buckets(&self, prefix: &str, after: Option<&str>, max: u32) -> Result<Page<Bucket>> {
-        Ok(index::buckets::list(&self.db, prefix, after.unwrap_or(""), max).await?)
+    pub async fn list_buckets(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        max: u32,
+        owner: Option<&str>,
+    ) -> Result<Page<Bucket>> {
+        Ok(index::buckets::list(&self.db, prefix, after.unwrap_or(""), max, owner).await?)
     }
 }
 

@@ -38,6 +38,14 @@ impl Storage {
         Ok(versions::set_acl(&self.db, object, acl).await?)
     }
 
+    /// The owner of a version and its access control list, if it has one; `None`: there is no such version.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn object_acl(&self, object: &ObjectVersion) -> Result<Option<(String, Option<serde_json::Value>)>> {
+        Ok(versions::acl(&self.db, object).await?)
+    }
+
     /// Replaces the retention of a version; `bypass`: also where that weakens one in GOVERNANCE mode.
     ///
     /// # Errors

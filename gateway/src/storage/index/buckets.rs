@@ -5,15 +5,21 @@ use tokio_postgres::types::Type;
 
 use super::{integer, unsigned};
 use crate::db::{Db, DbError, Statement};
+use crate::storage::bucket_settings::Setting;
 use crate::storage::types::{Bucket, BucketName, Page};
 use crate::storage::version_types::{DefaultRetention, RetentionMode, RetentionPeriod, Versioning};
 
 static CREATE: Statement = Statement {
     name: "create_bucket",
     sql: "-- create_bucket
-INSERT INTO lobgate.bucket (name, owner, versioning, object_lock)
-VALUES ($1, $2, CASE WHEN $3 THEN 'Enabled' END, $3) ON CONFLICT (name) DO NOTHING RETURNING id",
-    types: &[Type::TEXT, Type::TEXT, Type::BOOL],
+WITH made AS (
+    INSERT INTO lobgate.bucket (name, owner, versioning, object_lock)
+    VALUES ($1, $2, CASE WHEN $3 THEN 'Enabled' END, $3) ON CONFLICT (name) DO NOTHING RETURNING id),
+configured AS (
+    INSERT INTO lobgate.bucket_setting (bucket_id, kind, document)
+    SELECT made.id, s.kind, s.document FROM made, unnest($4 /* kinds */, $5 /* documents */) AS s (kind, document))
+SELECT id FROM made",
+    types: &[Type::TEXT, Type::TEXT, Type::BOOL, Type::TEXT_ARRAY, Type::TEXT_ARRAY],
 };
 
 static FIND: Statement = Statement {
@@ -36,9 +42,9 @@ static LIST: Statement = Statement {
     sql: "-- list_buckets
 SELECT name, owner, created_at, versioning, object_lock, retention_mode, retention_days, retention_years
 FROM lobgate.bucket
-WHERE starts_with(name, $1 /* prefix */) AND name > $2 /* after */
+WHERE starts_with(name, $1 /* prefix */) AND name > $2 /* after */ AND ($4::text /* owner */ IS NULL OR owner = $4)
 ORDER BY name LIMIT $3",
-    types: &[Type::TEXT, Type::TEXT, Type::INT8],
+    types: &[Type::TEXT, Type::TEXT, Type::INT8, Type::TEXT],
 };
 
 static SET_VERSIONING: Statement = Statement {
@@ -56,8 +62,16 @@ SELECT lobgate.set_object_lock($1 /* bucket */, $2 /* mode */, $3 /* days */, $4
 };
 
 /// Creates a bucket, with object lock also with versioning; false where one of that name exists.
-pub(crate) async fn create(db: &Db, name: &BucketName, owner: &str, object_lock: bool) -> Result<bool, DbError> {
-    Ok(!db.write(&CREATE, &[&name.as_str(), &owner, &object_lock]).await?.is_empty())
+pub(crate) async fn create(
+    db: &Db,
+    name: &BucketName,
+    owner: &str,
+    object_lock: bool,
+    settings: &[(Setting, String)],
+) -> Result<bool, DbError> {
+    let kinds: Vec<&str> = settings.iter().map(|(kind, _)| kind.as_str()).collect();
+    let documents: Vec<&str> = settings.iter().map(|(_, document)| document.as_str()).collect();
+    Ok(!db.write(&CREATE, &[&name.as_str(), &owner, &object_lock, &kinds, &documents]).await?.is_empty())
 }
 
 /// Sets a bucket's versioning. SQLSTATE LG001 or LG008 otherwise.
@@ -91,9 +105,15 @@ pub(crate) async fn delete(db: &Db, name: &BucketName) -> Result<(), DbError> {
 }
 
 /// Buckets whose names have a prefix, after a name.
-pub(crate) async fn list(db: &Db, prefix: &str, after: &str, max: u32) -> Result<Page<Bucket>, DbError> {
+pub(crate) async fn list(
+    db: &Db,
+    prefix: &str,
+    after: &str,
+    max: u32,
+    owner: Option<&str>,
+) -> Result<Page<Bucket>, DbError> {
     let limit = i64::from(integer(max)) + 1;
-    let mut entries: Vec<_> = db.read(&LIST, &[&prefix, &after, &limit]).await?.iter().map(bucket).collect();
+    let mut entries: Vec<_> = db.read(&LIST, &[&prefix, &after, &limit, &owner]).await?.iter().map(bucket).collect();
     let truncated = entries.len() > max as usize;
     entries.truncate(max as usize);
     Ok(Page { entries, truncated })

@@ -49,6 +49,26 @@ SELECT lobgate.set_tags($1 /* bucket */, $2 /* key */, $3 /* version */, $4 /* t
     types: &[Type::TEXT, Type::TEXT, Type::UUID, Type::JSONB],
 };
 
+// The nil UUID is the null version.
+static ACL: Statement = Statement {
+    name: "object_acl",
+    sql: "-- object_acl
+SELECT o.owner, o.acl FROM lobgate.bucket b JOIN LATERAL (
+    SELECT v.owner, v.acl FROM lobgate.object v
+    WHERE $3::uuid /* version */ IS NULL AND v.bucket_id = b.id AND v.key = $2 /* key */ AND v.is_latest
+      AND NOT v.is_delete_marker
+    UNION ALL
+    SELECT v.owner, v.acl FROM lobgate.object v
+    WHERE v.version_id = $3 AND v.bucket_id = b.id AND v.key = $2 AND NOT v.is_delete_marker
+    UNION ALL
+    SELECT v.owner, v.acl FROM lobgate.object v
+    WHERE $3 = '00000000-0000-0000-0000-000000000000' AND v.bucket_id = b.id AND v.key = $2 AND v.version_id IS NULL
+      AND NOT v.is_delete_marker
+    LIMIT 1) o ON true
+WHERE b.name = $1 /* bucket */",
+    types: &[Type::TEXT, Type::TEXT, Type::UUID],
+};
+
 static SET_ACL: Statement = Statement {
     name: "set_acl",
     sql: "-- set_acl
@@ -137,6 +157,15 @@ pub(crate) async fn set_tags(db: &Db, object: &ObjectVersion, tags: &Tags) -> Re
     let tags = (!tags.is_empty()).then_some(Json(tags));
     let rows = db.write(&SET_TAGS, &[&object.bucket.as_str(), &object.key.as_str(), &parameter(object), &tags]).await?;
     Ok(named(&rows))
+}
+
+/// The owner and the access control list of a version.
+pub(crate) async fn acl(
+    db: &Db,
+    object: &ObjectVersion,
+) -> Result<Option<(String, Option<serde_json::Value>)>, DbError> {
+    let rows = db.read(&ACL, &[&object.bucket.as_str(), &object.key.as_str(), &parameter(object)]).await?;
+    Ok(rows.first().map(|row| (row.get("owner"), row.get("acl"))))
 }
 
 /// Replaces the access control list of a version. Returns which it is.

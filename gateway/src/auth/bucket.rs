@@ -1,0 +1,142 @@
+//! What decides about a bucket: its owner, its policy, its list, its object ownership, its public access block.
+
+use serde::{Deserialize, Serialize};
+
+use crate::storage::bucket_settings::Setting;
+use crate::storage::users::BucketAccess;
+
+use super::Owner;
+use super::acl::{Acl, Canned};
+use super::identity::account_of;
+use super::policy::Policy;
+
+/// A public access block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "S3 has four of them")]
+pub struct PublicAccessBlock {
+    /// Refuse requests that set public lists.
+    pub block_public_acls: bool,
+    /// Let public grants count for nothing.
+    pub ignore_public_acls: bool,
+    /// Refuse public policies.
+    pub block_public_policy: bool,
+    /// Let a public policy allow nothing to others than the owner.
+    pub restrict_public_buckets: bool,
+}
+
+/// Who owns the objects of a bucket, and whether lists count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ObjectOwnership {
+    /// The bucket's owner; lists are switched off.
+    #[default]
+    BucketOwnerEnforced,
+    /// Who writes them, but the bucket's owner where the writer grants it full control.
+    BucketOwnerPreferred,
+    /// Who writes them.
+    ObjectWriter,
+}
+
+impl ObjectOwnership {
+    /// By its name in S3.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "BucketOwnerEnforced" => Self::BucketOwnerEnforced,
+            "BucketOwnerPreferred" => Self::BucketOwnerPreferred,
+            "ObjectWriter" => Self::ObjectWriter,
+            _ => return None,
+        })
+    }
+
+    /// Its name in S3.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BucketOwnerEnforced => "BucketOwnerEnforced",
+            Self::BucketOwnerPreferred => "BucketOwnerPreferred",
+            Self::ObjectWriter => "ObjectWriter",
+        }
+    }
+}
+
+/// What decides about a bucket.
+#[derive(Debug)]
+pub struct BucketRules {
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub owner: Owner,
+    /// Account of the owner.
+    pub owner_account: String,
+    /// Its policy, if it has one.
+    pub policy: Option<Policy>,
+    /// A policy that cannot be read denies everything but mending it.
+    pub broken: bool,
+    /// Its list; `None`: the owner's alone.
+    pub acl: Option<Acl>,
+    /// Its object ownership.
+    pub ownership: ObjectOwnership,
+    /// Its public access block.
+    pub block: PublicAccessBlock,
+}
+
+impl BucketRules {
+    /// Reads what is stored.
+    #[must_use]
+    pub fn read(name: &str, stored: BucketAccess) -> Self {
+        let root = Owner::root();
+        let display_name = match stored.owner_name {
+            Some(name) => name,
+            None if stored.owner == root.id => root.display_name,
+            None => String::new(),
+        };
+        let mut broken = false;
+        let text = |setting: Setting| stored.settings.get(setting.as_str());
+        let policy = text(Setting::Policy).and_then(|document| {
+            let policy = Policy::of_bucket(document, name);
+            broken |= policy.is_err();
+            policy.ok()
+        });
+        let mut told = |error: serde_json::Error| {
+            broken = true;
+            tracing::error!(bucket = name, %error, "a setting of the bucket cannot be read");
+        };
+        let acl = text(Setting::Acl).and_then(|t| serde_json::from_str(t).map_err(&mut told).ok());
+        let ownership = text(Setting::ObjectOwnership).and_then(|t| serde_json::from_str(t).map_err(&mut told).ok());
+        let block = text(Setting::PublicAccessBlock).and_then(|t| serde_json::from_str(t).map_err(&mut told).ok());
+        Self {
+            name: name.to_owned(),
+            owner_account: stored.owner_account.unwrap_or_else(|| account_of(&stored.owner)),
+            owner: Owner { id: stored.owner, display_name },
+            policy,
+            broken,
+            acl,
+            ownership: ownership.unwrap_or_default(),
+            block: block.unwrap_or_default(),
+        }
+    }
+
+    /// Whether lists count in it.
+    #[must_use]
+    pub fn has_acls(&self) -> bool {
+        self.ownership != ObjectOwnership::BucketOwnerEnforced
+    }
+
+    /// Its list.
+    #[must_use]
+    pub fn acl(&self) -> Acl {
+        self.acl.clone().unwrap_or_else(|| Canned::Private.acl(&self.owner.id, &self.owner.id))
+    }
+
+    /// Whether its policy is public.
+    #[must_use]
+    pub fn has_public_policy(&self) -> bool {
+        self.policy.as_ref().is_some_and(Policy::is_public)
+    }
+
+    /// Whether a name (canonical id or account) is its owner's.
+    #[must_use]
+    pub fn is_owned_by(&self, name: &str) -> bool {
+        self.owner.id == name || self.owner_account == name
+    }
+}

@@ -1,0 +1,111 @@
+//! Which actions an operation is, in the language of policies (AWS: "Actions, resources, and condition keys for Amazon S3").
+
+use http::HeaderMap;
+
+/// Actions of an operation on what its path names.
+///
+/// `versioned`: the request names a version. An operation that is not listed is allowed to nobody but root.
+#[must_use]
+pub fn actions(operation: &str, versioned: bool, headers: &HeaderMap) -> Vec<&'static str> {
+    let version = |plain, of_version| if versioned { of_version } else { plain };
+    match operation {
+        "ListBuckets" => vec!["s3:ListAllMyBuckets"],
+        "HeadBucket" | "ListObjects" | "ListObjectsV2" => vec!["s3:ListBucket"],
+        "ListObjectVersions" => vec!["s3:ListBucketVersions"],
+        "ListMultipartUploads" => vec!["s3:ListBucketMultipartUploads"],
+        "ListParts" => vec!["s3:ListMultipartUploadParts"],
+        "GetObject" | "HeadObject" => vec![version("s3:GetObject", "s3:GetObjectVersion")],
+        "GetObjectAttributes" => vec![
+            version("s3:GetObject", "s3:GetObjectVersion"),
+            version("s3:GetObjectAttributes", "s3:GetObjectVersionAttributes"),
+        ],
+        "PutObject" | "CopyObject" | "CreateMultipartUpload" | "PostObject" => writing(headers),
+        "UploadPart" | "UploadPartCopy" | "CompleteMultipartUpload" => vec!["s3:PutObject"],
+        "RenameObject" => vec!["s3:PutObject"],
+        "DeleteObject" => {
+            let mut actions = vec![version("s3:DeleteObject", "s3:DeleteObjectVersion")];
+            actions.extend(bypass(headers));
+            actions
+        }
+        "GetObjectAcl" => vec![version("s3:GetObjectAcl", "s3:GetObjectVersionAcl")],
+        "PutObjectAcl" => vec![version("s3:PutObjectAcl", "s3:PutObjectVersionAcl")],
+        "GetObjectTagging" => vec![version("s3:GetObjectTagging", "s3:GetObjectVersionTagging")],
+        "PutObjectTagging" => vec![version("s3:PutObjectTagging", "s3:PutObjectVersionTagging")],
+        "DeleteObjectTagging" => vec![version("s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging")],
+        "PutObjectRetention" => {
+            let mut actions = vec!["s3:PutObjectRetention"];
+            actions.extend(bypass(headers));
+            actions
+        }
+        other => single(other).into_iter().collect(),
+    }
+}
+
+/// What a write needs beside the write itself.
+fn writing(headers: &HeaderMap) -> Vec<&'static str> {
+    let mut actions = vec!["s3:PutObject"];
+    let has = |name: &str| headers.contains_key(name);
+    if has("x-amz-tagging") {
+        actions.push("s3:PutObjectTagging");
+    }
+    if has("x-amz-object-lock-mode") || has("x-amz-object-lock-retain-until-date") {
+        actions.push("s3:PutObjectRetention");
+    }
+    if has("x-amz-object-lock-legal-hold") {
+        actions.push("s3:PutObjectLegalHold");
+    }
+    actions
+}
+
+fn bypass(headers: &HeaderMap) -> Option<&'static str> {
+    let value = headers.get("x-amz-bypass-governance-retention")?;
+    value.as_bytes().eq_ignore_ascii_case(b"true").then_some("s3:BypassGovernanceRetention")
+}
+
+/// Operations that are one action, whatever the request.
+fn single(operation: &str) -> Option<&'static str> {
+    Some(match operation {
+        "CreateBucket" => "s3:CreateBucket",
+        "DeleteBucket" => "s3:DeleteBucket",
+        "GetBucketLocation" => "s3:GetBucketLocation",
+        "GetBucketVersioning" => "s3:GetBucketVersioning",
+        "PutBucketVersioning" => "s3:PutBucketVersioning",
+        "GetObjectLockConfiguration" => "s3:GetBucketObjectLockConfiguration",
+        "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
+        "GetBucketTagging" => "s3:GetBucketTagging",
+        "PutBucketTagging" | "DeleteBucketTagging" => "s3:PutBucketTagging",
+        "GetPublicAccessBlock" => "s3:GetBucketPublicAccessBlock",
+        "PutPublicAccessBlock" | "DeletePublicAccessBlock" => "s3:PutBucketPublicAccessBlock",
+        "GetBucketOwnershipControls" => "s3:GetBucketOwnershipControls",
+        "PutBucketOwnershipControls" | "DeleteBucketOwnershipControls" => "s3:PutBucketOwnershipControls",
+        "GetBucketAcl" => "s3:GetBucketAcl",
+        "PutBucketAcl" => "s3:PutBucketAcl",
+        "GetBucketCors" => "s3:GetBucketCORS",
+        "PutBucketCors" | "DeleteBucketCors" => "s3:PutBucketCORS",
+        "GetBucketEncryption" => "s3:GetEncryptionConfiguration",
+        "PutBucketEncryption" | "DeleteBucketEncryption" => "s3:PutEncryptionConfiguration",
+        "GetBucketLifecycleConfiguration" => "s3:GetLifecycleConfiguration",
+        "PutBucketLifecycleConfiguration" | "DeleteBucketLifecycle" => "s3:PutLifecycleConfiguration",
+        "GetBucketPolicy" => "s3:GetBucketPolicy",
+        "PutBucketPolicy" => "s3:PutBucketPolicy",
+        "DeleteBucketPolicy" => "s3:DeleteBucketPolicy",
+        "GetBucketPolicyStatus" => "s3:GetBucketPolicyStatus",
+        "GetBucketReplication" => "s3:GetReplicationConfiguration",
+        "GetBucketWebsite" => "s3:GetBucketWebsite",
+        "GetBucketRequestPayment" => "s3:GetBucketRequestPayment",
+        "GetBucketAccelerateConfiguration" => "s3:GetAccelerateConfiguration",
+        "GetBucketLogging" => "s3:GetBucketLogging",
+        "GetBucketNotificationConfiguration" => "s3:GetBucketNotification",
+        "GetBucketAnalyticsConfiguration" | "ListBucketAnalyticsConfigurations" => "s3:GetAnalyticsConfiguration",
+        "GetBucketMetricsConfiguration" | "ListBucketMetricsConfigurations" => "s3:GetMetricsConfiguration",
+        "GetBucketInventoryConfiguration" | "ListBucketInventoryConfigurations" => "s3:GetInventoryConfiguration",
+        "GetBucketIntelligentTieringConfiguration" | "ListBucketIntelligentTieringConfigurations" => {
+            "s3:GetIntelligentTieringConfiguration"
+        }
+        "AbortMultipartUpload" => "s3:AbortMultipartUpload",
+        "GetObjectRetention" => "s3:GetObjectRetention",
+        "GetObjectLegalHold" => "s3:GetObjectLegalHold",
+        "PutObjectLegalHold" => "s3:PutObjectLegalHold",
+        _ => return None,
+    })
+}

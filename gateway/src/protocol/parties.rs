@@ -1,0 +1,132 @@
+//! Who is who in a request: who sent it, who owns the bucket, who will own what it writes; and what it may do beside what
+//! its path names.
+//!
+//! The gate leaves a [`Permit`] in every request. Invariant: a request without one comes from a service without
+//! authentication, which exists for fuzzing alone; everything is root's there.
+
+use http::{Extensions, HeaderMap};
+use s3s::dto;
+use s3s::{S3Error, S3Result};
+
+use crate::auth::{BucketRules, Owner, Permit, Resource};
+use crate::storage::{ObjectVersion, StorageError};
+use crate::storage::types::BucketName;
+
+use super::admission;
+use super::error::from_storage;
+
+/// The permit of a request.
+pub(super) fn permit(extensions: &Extensions) -> Option<&Permit> {
+    extensions.get()
+}
+
+/// What decides about the bucket of a request.
+pub(super) fn rules(extensions: &Extensions) -> Option<&BucketRules> {
+    permit(extensions).and_then(Permit::rules)
+}
+
+/// Who sent a request; for one that nobody signed, the bucket's owner.
+pub(super) fn caller(extensions: &Extensions) -> Owner {
+    let caller = permit(extensions).and_then(Permit::caller).map(|caller| caller.owner.clone());
+    caller.unwrap_or_else(|| bucket_owner(extensions))
+}
+
+/// Who owns the bucket of a request.
+pub(super) fn bucket_owner(extensions: &Extensions) -> Owner {
+    rules(extensions).map_or_else(Owner::root, |rules| rules.owner.clone())
+}
+
+/// Who owns what a request writes. `full_control`: it grants the bucket's owner full control.
+pub(super) fn writer(extensions: &Extensions, full_control: bool) -> Owner {
+    permit(extensions).map_or_else(Owner::root, |permit| permit.owner_of_objects(full_control))
+}
+
+/// Whose buckets a caller sees: users see their own, root sees all.
+pub(super) fn own_buckets(extensions: &Extensions) -> Option<&str> {
+    let caller = permit(extensions).and_then(Permit::caller)?;
+    (!caller.is_root).then_some(caller.owner.id.as_str())
+}
+
+/// An owner in an answer.
+pub(super) fn shown(owner: Owner) -> dto::Owner {
+    dto::Owner { display_name: Some(owner.display_name).filter(|name| !name.is_empty()), id: Some(owner.id) }
+}
+
+/// The owners that a listing may show by name.
+pub(super) struct Owners([Owner; 2]);
+
+impl Owners {
+    /// Those that a request knows.
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        Self([bucket_owner(extensions), caller(extensions)])
+    }
+
+    /// An owner by its id.
+    pub(super) fn shown(&self, id: &str) -> dto::Owner {
+        let known = self.0.iter().find(|owner| owner.id == id).cloned();
+        shown(known.unwrap_or_else(|| Owner { id: id.to_owned(), display_name: String::new() }))
+    }
+
+    /// As [`Owners::shown`], of who began an upload.
+    pub(super) fn initiator(&self, id: &str) -> dto::Initiator {
+        let dto::Owner { display_name, id } = self.shown(id);
+        dto::Initiator { display_name, id }
+    }
+}
+
+/// Lets this gateway forget what it knew of buckets and users: something was changed.
+pub(super) fn forget(extensions: &Extensions) {
+    if let Some(permit) = permit(extensions) {
+        permit.directory().forget();
+    }
+}
+
+/// What is said of an object that cannot be read: whether it is there is told to those who may list the bucket.
+pub(super) fn of_missing(extensions: &Extensions, error: StorageError) -> S3Error {
+    let error = from_storage(error);
+    match permit(extensions) {
+        Some(permit) => permit.of_missing(error),
+        None => error,
+    }
+}
+
+/// Lets a copy read its source.
+pub(super) async fn admit_source(headers: &HeaderMap, extensions: &Extensions, source: &ObjectVersion) -> S3Result<()> {
+    let Some(permit) = permit(extensions) else { return Ok(()) };
+    let version = source.version.map(|version| version.to_string());
+    let resource = Resource {
+        bucket: Some(source.bucket.as_str()),
+        key: Some(source.key.as_str()),
+        version: version.as_deref(),
+    };
+    let rules = permit.require_source(resource).await?;
+    admission::check_owner(headers, "x-amz-source-expected-bucket-owner", Some(&rules))
+}
+
+/// Lets a form write under its key.
+pub(super) async fn admit_write(
+    extensions: &Extensions,
+    bucket: &str,
+    key: &str,
+    headers: &HeaderMap,
+) -> S3Result<()> {
+    let Some(permit) = permit(extensions) else { return Ok(()) };
+    permit.require_write(Resource { bucket: Some(bucket), key: Some(key), version: None }, headers).await
+}
+
+/// Lets a batch delete one of its keys.
+pub(super) async fn admit_deletion(
+    extensions: &Extensions,
+    bucket: &BucketName,
+    (key, version): &(String, Option<String>),
+    bypass_governance: bool,
+) -> S3Result<()> {
+    let Some(permit) = permit(extensions) else { return Ok(()) };
+    let resource = Resource { bucket: Some(bucket.as_str()), key: Some(key), version: version.as_deref() };
+    let action = if version.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
+    permit.require(action, resource).await?;
+    if bypass_governance {
+        permit.require("s3:BypassGovernanceRetention", resource).await?;
+    }
+    Ok(())
+}
