@@ -8,6 +8,7 @@
 mod harness;
 mod hostile;
 
+mod acls;
 mod auth;
 mod bench;
 mod bench_limit;
@@ -38,6 +39,7 @@ mod object_lock;
 mod objects;
 mod offsets;
 mod part_checksums;
+mod policies;
 mod pooler;
 mod post_forms;
 mod ranges;
@@ -46,6 +48,7 @@ mod streaming;
 mod tagging;
 mod tls;
 mod together;
+mod users;
 mod version_listing;
 mod versions;
 mod writing_together;

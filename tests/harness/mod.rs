@@ -64,6 +64,24 @@ impl Stage {
         RawRequest::new(&self.gateway.endpoint, method, target)
     }
 
+    /// Creates a user with an access key of the same name, by the command line.
+    pub(crate) async fn user(&self, name: &'static str) -> User<'_> {
+        self.lobgate(&["user", "create", name]).await;
+        let secret = "secret-of-a-user";
+        self.lobgate(&["key", "create", "--user", name, "--access-key", name, "--secret-key", secret]).await;
+        let rows = self.database.superuser().await;
+        let row = rows.query_one("SELECT canonical_id, account FROM lobgate.iam_user WHERE name = $1", &[&name]).await;
+        let row = row.expect("the user");
+        User { stage: self, name, secret, id: row.get(0), account: row.get(1) }
+    }
+
+    /// Runs a command on the stage's database, which has to succeed; gives what it says.
+    pub(crate) async fn lobgate(&self, arguments: &[&str]) -> String {
+        let done = server::run(&self.database.url(), arguments).await;
+        assert!(done.status.success(), "{arguments:?}: {}", server::text(&done));
+        server::text(&done)
+    }
+
     pub(crate) async fn put(&self, key: &str, body: &[u8]) {
         let body = aws_sdk_s3::primitives::ByteStream::from(body.to_vec());
         let put = self.s3.put_object().bucket(BUCKET).key(key).body(body).send().await;
@@ -88,6 +106,32 @@ impl Stage {
             Err(error) if error.raw_response().is_some_and(|reply| reply.status().as_u16() == 404) => false,
             Err(error) => panic!("head {key:?}: {error:?}"),
         }
+    }
+}
+
+/// A user of a stage.
+pub(crate) struct User<'a> {
+    stage: &'a Stage,
+    /// Also its access key.
+    pub(crate) name: &'static str,
+    pub(crate) secret: &'static str,
+    pub(crate) id: String,
+    pub(crate) account: String,
+}
+
+impl User<'_> {
+    /// A request that it signs.
+    pub(crate) fn request(&self, method: &str, target: &str) -> RawRequest {
+        self.stage.request(method, target).credentials(self.name, self.secret)
+    }
+
+    /// Sends one; gives the status, and the code of a refusal.
+    pub(crate) async fn asks(&self, method: &str, target: &str) -> (u16, String) {
+        self.request(method, target).send().await.refusal()
+    }
+
+    pub(crate) fn arn(&self) -> String {
+        format!("arn:aws:iam::{}:user/{}", self.account, self.name)
     }
 }
 

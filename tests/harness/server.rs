@@ -15,6 +15,9 @@ use nix::unistd::Pid;
 use super::{DEADLINE, undertaker};
 
 /// The root credentials of every gateway of the tests.
+/// What users' secrets are encrypted with.
+const ENCRYPTION_KEY: &str = "the-encryption-key-of-the-tests-0123456789";
+
 pub(crate) const ACCESS_KEY: &str = "LOBGATETESTROOT";
 pub(crate) const SECRET_KEY: &str = "lobgate+test/root/secret";
 
@@ -196,6 +199,7 @@ pub(crate) fn lobgate(arguments: &[&str]) -> Command {
         }
     }
     command.env("LOBGATE_ROOT_ACCESS_KEY", ACCESS_KEY).env("LOBGATE_ROOT_SECRET_KEY", SECRET_KEY);
+    command.env("LOBGATE_AUTH_ENCRYPTION_KEY", ENCRYPTION_KEY);
     command.args(arguments);
     command
 }

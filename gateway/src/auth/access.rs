@@ -116,6 +116,9 @@ impl S3Access for Gate {
         }
         Self::refuse_token(cx.headers(), cx.uri())?;
         let mut permit = self.permit(cx, &operation).await?;
+        if KEY_BY_KEY.contains(&operation.as_str()) && permit.is_hopeless() {
+            return Err(s3_error!(AccessDenied, "Access Denied"));
+        }
         if !KEY_BY_KEY.contains(&operation.as_str()) {
             let version = facts::version(cx.uri());
             let (bucket, key) = match cx.s3_path() {

@@ -48,7 +48,7 @@ pub struct RootCredentials {
 pub type EncryptionKey = Arc<dyn Fn() -> Option<Secret<String>> + Send + Sync>;
 
 /// What a client is told of a failure of the engine.
-pub type Trouble = fn(StorageError) -> S3Error;
+pub(super) type Trouble = fn(StorageError) -> S3Error;
 
 /// Knows everybody.
 pub struct Directory {

@@ -6,7 +6,7 @@ use http::HeaderMap;
 ///
 /// `versioned`: the request names a version. An operation that is not listed is allowed to nobody but root.
 #[must_use]
-pub fn actions(operation: &str, versioned: bool, headers: &HeaderMap) -> Vec<&'static str> {
+pub(super) fn actions(operation: &str, versioned: bool, headers: &HeaderMap) -> Vec<&'static str> {
     let version = |plain, of_version| if versioned { of_version } else { plain };
     match operation {
         "ListBuckets" => vec!["s3:ListAllMyBuckets"],

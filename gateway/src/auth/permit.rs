@@ -56,7 +56,8 @@ impl Permit {
     ) -> Self {
         let asked = caller.as_ref().is_some_and(|caller| !caller.policies.is_empty())
             || rules.as_ref().is_some_and(|rules| rules.policy.is_some());
-        let context = if asked { facts::gather(caller.as_deref(), connected, uri, headers) } else { Context::default() };
+        let context =
+            if asked { facts::gather(caller.as_deref(), connected, uri, headers) } else { Context::default() };
         Self { directory, caller, rules, context: Arc::new(context), may_list: true }
     }
 
@@ -93,6 +94,12 @@ impl Permit {
         }
     }
 
+    /// Whether nobody signed the request and nothing in the bucket could allow it: no body needs to be read for it.
+    pub(super) fn is_hopeless(&self) -> bool {
+        let silent = |rules: &BucketRules| rules.policy.is_none() && !rules.has_acls();
+        self.caller.is_none() && self.rules.as_deref().is_none_or(silent)
+    }
+
     /// Lets the operation of the request pass, or refuses it.
     pub(super) async fn admit(&mut self, op: &str, resource: Resource<'_>, headers: &HeaderMap) -> S3Result<()> {
         let actions = operation::actions(op, resource.version.is_some(), headers);
@@ -104,7 +111,8 @@ impl Permit {
         }
         if resource.key.is_some() && (op.starts_with("Get") || op.starts_with("Head")) {
             let bucket = Resource { key: None, version: None, ..resource };
-            self.may_list = self.judge("s3:ListBucket", bucket, self.rules.as_deref(), &self.context) == Verdict::Allowed;
+            self.may_list =
+                self.judge("s3:ListBucket", bucket, self.rules.as_deref(), &self.context) == Verdict::Allowed;
         }
         Ok(())
     }

@@ -11,24 +11,24 @@ use super::identity::Identity;
 use super::policy::{Context, Decision, Question};
 
 /// A request as it is judged.
-pub struct Case<'a> {
+pub(super) struct Case<'a> {
     /// Who asks; `None`: nobody signed it.
-    pub caller: Option<&'a Identity>,
+    pub(super) caller: Option<&'a Identity>,
     /// The bucket; `None`: it is about none that exists.
-    pub rules: Option<&'a BucketRules>,
+    pub(super) rules: Option<&'a BucketRules>,
     /// The action.
-    pub action: &'a str,
+    pub(super) action: &'a str,
     /// The bucket's name.
-    pub bucket: Option<&'a str>,
+    pub(super) bucket: Option<&'a str>,
     /// The key.
-    pub key: Option<&'a str>,
+    pub(super) key: Option<&'a str>,
     /// Facts for conditions.
-    pub context: &'a Context,
+    pub(super) context: &'a Context,
 }
 
 /// What is said about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// Yes.
     Allowed,
     /// No.
@@ -53,7 +53,10 @@ fn of_object(action: &str) -> Option<Permission> {
 fn of_bucket(action: &str) -> Option<Permission> {
     Some(match action {
         "s3:ListBucket" | "s3:ListBucketVersions" | "s3:ListBucketMultipartUploads" => Permission::Read,
-        "s3:PutObject" | "s3:DeleteObject" | "s3:DeleteObjectVersion" | "s3:AbortMultipartUpload"
+        "s3:PutObject"
+        | "s3:DeleteObject"
+        | "s3:DeleteObjectVersion"
+        | "s3:AbortMultipartUpload"
         | "s3:ListMultipartUploadParts" => Permission::Write,
         "s3:GetBucketAcl" => Permission::ReadAcp,
         "s3:PutBucketAcl" => Permission::WriteAcp,
@@ -67,7 +70,7 @@ const MENDING: &[&str] = &["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:Delet
 impl Case<'_> {
     /// Judges.
     #[must_use]
-    pub fn judge(&self) -> Verdict {
+    pub(super) fn judge(&self) -> Verdict {
         let owns = self.owns_bucket();
         let is_root = self.caller.is_some_and(|caller| caller.is_root);
         let unattached = self.caller.is_some_and(|caller| caller.policies.is_empty());
@@ -112,7 +115,7 @@ impl Case<'_> {
 
     /// Judges once the object is known.
     #[must_use]
-    pub fn judge_object(&self, permission: Permission, owner: &str, acl: Option<&Acl>) -> bool {
+    pub(super) fn judge_object(&self, permission: Permission, owner: &str, acl: Option<&Acl>) -> bool {
         let Some(rules) = self.rules else { return false };
         let owned = self.caller.is_some_and(|caller| caller.owner.id == owner);
         let unattached = self.caller.is_none_or(|caller| caller.policies.is_empty());

@@ -16,12 +16,17 @@ mod bench;
 mod check_config;
 pub mod database;
 mod gc;
+mod group;
+mod iam;
+mod key;
 mod migrate;
 mod output;
+mod policy;
 mod progress;
 mod serve;
 mod signals;
 mod sweep;
+mod user;
 mod verify;
 mod workplace;
 
@@ -67,6 +72,18 @@ enum Command {
     /// Show or run the removal of deleted content
     #[command(after_help = gc::EXAMPLE)]
     Gc(gc::Args),
+    /// Create, list and delete users
+    #[command(after_help = user::EXAMPLE)]
+    User(user::Args),
+    /// Create, list, disable and delete access keys of users
+    #[command(after_help = key::EXAMPLE)]
+    Key(key::Args),
+    /// Put users into groups
+    #[command(after_help = group::EXAMPLE)]
+    Group(group::Args),
+    /// Say what users and groups may do
+    #[command(after_help = policy::EXAMPLE)]
+    Policy(policy::Args),
     /// Measure what the database server can do, without touching anything that is stored
     #[command(after_help = bench::EXAMPLE)]
     Bench(bench::Args),
@@ -125,6 +142,10 @@ fn execute(cli: Cli) -> anyhow::Result<Outcome> {
             Command::Sweep(args) => sweep::run(args, &config).await,
             Command::Verify(args) => verify::run(args, &config).await,
             Command::Gc(args) => gc::run(args, &config).await,
+            Command::User(args) => user::run(args, &config).await,
+            Command::Key(args) => key::run(args, &config).await,
+            Command::Group(args) => group::run(args, &config).await,
+            Command::Policy(args) => policy::run(args, &config).await,
             Command::Bench(args) => bench::run(args, &config).await,
         }
     });

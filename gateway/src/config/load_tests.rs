@@ -35,9 +35,8 @@ fn uncommented_sample_equals_defaults() {
     let without_examples: Vec<String> = uncommented_sample()
         .lines()
         .filter(|line| {
-            !["database_url", "postgres_bin", "root_access_key", "root_secret_key", "certificate", "private_key"]
-                .iter()
-                .any(|key| line.starts_with(key))
+            let shown = ["database_url", "postgres_bin", "root_access_key", "root_secret_key"];
+            !shown.iter().chain(&["certificate", "private_key", "encryption_key"]).any(|key| line.starts_with(key))
         })
         .map(str::to_owned)
         .collect();

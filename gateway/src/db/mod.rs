@@ -24,8 +24,8 @@ use crate::failpoints;
 
 pub use connect::{ConnectError, Target};
 pub use error::{DbError, DbErrorKind};
-pub use notify::Listener;
 pub use migrate::{MigrateError, MigrationState, migrate, migration_state};
+pub use notify::Listener;
 pub use probe::{Pooler, ProbeError, ServerFacts, Standbys, probe};
 pub use statement::{Segments, Statement};
 pub use transaction::Tx;

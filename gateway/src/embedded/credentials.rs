@@ -103,10 +103,7 @@ pub fn encryption_key(config: &Config, create: bool) -> Result<Option<Secret<Str
 /// # Errors
 /// The system's random source can't be read.
 pub fn new_pair() -> std::io::Result<(String, String)> {
-    Ok((
-        random_text(ACCESS_KEY_ALPHABET, ACCESS_KEY_LENGTH)?,
-        random_text(SECRET_KEY_ALPHABET, SECRET_KEY_LENGTH)?,
-    ))
+    Ok((random_text(ACCESS_KEY_ALPHABET, ACCESS_KEY_LENGTH)?, random_text(SECRET_KEY_ALPHABET, SECRET_KEY_LENGTH)?))
 }
 
 /// Writes the pair unless another process was first.

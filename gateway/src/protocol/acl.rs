@@ -9,9 +9,10 @@ use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::acl::{Acl, Canned, Grant, Grantee, MAX_GRANTS, Permission};
 use crate::auth::{BucketRules, ObjectOwnership, Owner};
+use crate::storage::ErrorKind;
 use crate::storage::bucket_settings::Setting;
 
-use super::error::{from_storage, internal, malformed_xml, no_such_key, not_implemented};
+use super::error::{from_storage, internal, malformed_xml, not_implemented};
 use super::{Answer, Gateway, admission, bucket_settings, names, parties, versions};
 
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
@@ -94,7 +95,8 @@ async fn in_headers(
 
 /// `id="…"`, `uri="…"` or `emailAddress="…"`.
 async fn grantee_in(extensions: &Extensions, text: &str) -> S3Result<Grantee> {
-    let (kind, value) = text.split_once('=').ok_or_else(|| s3_error!(InvalidArgument, "Argument format not recognized"))?;
+    let (kind, value) =
+        text.split_once('=').ok_or_else(|| s3_error!(InvalidArgument, "Argument format not recognized"))?;
     let value = value.trim().trim_matches('"');
     match kind.trim().to_ascii_lowercase().as_str() {
         "id" => user(extensions, value).await,
@@ -185,13 +187,9 @@ async fn set_by(
     let by_headers = in_headers(headers, extensions, owner, bucket_owner).await?;
     match (by_headers, policy) {
         (Some(acl), None) => Ok(acl),
-        (Some(_), Some(_)) => {
-            Err(s3_error!(UnexpectedContent, "This request does not support content"))
-        }
+        (Some(_), Some(_)) => Err(s3_error!(UnexpectedContent, "This request does not support content")),
         (None, Some(policy)) => of_document(extensions, policy, owner).await,
-        (None, None) => {
-            Err(s3_error!(MissingSecurityHeader, "Your request was missing a required header"))
-        }
+        (None, None) => Err(s3_error!(MissingSecurityHeader, "Your request was missing a required header")),
     }
 }
 
@@ -295,9 +293,10 @@ pub(super) async fn put_of_bucket(gateway: &Gateway, req: S3Request<PutBucketAcl
 pub(super) async fn get_of_object(gateway: &Gateway, req: S3Request<GetObjectAclInput>) -> Answer<GetObjectAclOutput> {
     gateway.admit(&req)?;
     let object = versions::object(&req.input.bucket, &req.input.key, req.input.version_id.as_deref())?;
-    let found = gateway.storage.head(&object, crate::storage::types::RangeRequest::Whole).await.map_err(from_storage)?;
+    let found =
+        gateway.storage.head(&object, crate::storage::types::RangeRequest::Whole).await.map_err(from_storage)?;
     let stored = gateway.storage.object_acl(&object).await.map_err(from_storage)?;
-    let (owner, acl) = stored.ok_or_else(no_such_key)?;
+    let (owner, acl) = stored.ok_or_else(|| from_storage(ErrorKind::NoSuchKey.into()))?;
     let with_acls = parties::rules(&req.extensions).is_some_and(BucketRules::has_acls);
     let owner = if with_acls { owner } else { parties::bucket_owner(&req.extensions).id };
     let acl = match acl.filter(|_| with_acls) {
@@ -319,7 +318,12 @@ pub(super) async fn put_of_object(gateway: &Gateway, req: S3Request<PutObjectAcl
     let object = versions::object(&req.input.bucket, &req.input.key, req.input.version_id.as_deref())?;
     gateway.storage.head(&object, crate::storage::types::RangeRequest::Whole).await.map_err(from_storage)?;
     let rules = parties::rules(&req.extensions).filter(|rules| rules.has_acls()).ok_or_else(refused)?;
-    let (owner, _) = gateway.storage.object_acl(&object).await.map_err(from_storage)?.ok_or_else(no_such_key)?;
+    let (owner, _) = gateway
+        .storage
+        .object_acl(&object)
+        .await
+        .map_err(from_storage)?
+        .ok_or_else(|| from_storage(ErrorKind::NoSuchKey.into()))?;
     let owners = (owner.as_str(), rules.owner.id.as_str());
     let acl = set_by(&req.headers, &req.extensions, req.input.access_control_policy, owners).await?;
     let acl = serde_json::to_value(allowed(acl, rules)?).map_err(|_| internal())?;

@@ -20,7 +20,8 @@ fn no_policy() -> S3Error {
 }
 
 async fn stored(gateway: &Gateway, bucket: &str) -> S3Result<String> {
-    let document = gateway.storage.bucket_setting(&names::bucket(bucket), Setting::Policy).await.map_err(from_storage)?;
+    let document =
+        gateway.storage.bucket_setting(&names::bucket(bucket), Setting::Policy).await.map_err(from_storage)?;
     document.ok_or_else(no_policy)
 }
 
@@ -40,7 +41,9 @@ pub(super) async fn status(
     let document = stored(gateway, &req.input.bucket).await?;
     // One that cannot be read allows nothing to anybody.
     let is_public = Policy::of_bucket(&document, &req.input.bucket).is_ok_and(|policy| policy.is_public());
-    Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status: Some(PolicyStatus { is_public: Some(is_public) }) }))
+    Ok(S3Response::new(GetBucketPolicyStatusOutput {
+        policy_status: Some(PolicyStatus { is_public: Some(is_public) }),
+    }))
 }
 
 /// PutBucketPolicy.

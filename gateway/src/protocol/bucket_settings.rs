@@ -15,13 +15,22 @@ use super::error::{custom, from_storage, internal};
 use super::{Answer, Gateway, names, parties, tagging};
 
 /// The document of a kind, decoded.
-pub(super) async fn stored<T: for<'a> Deserialize<'a>>(gateway: &Gateway, bucket: &str, setting: Setting) -> S3Result<Option<T>> {
+pub(super) async fn stored<T: for<'a> Deserialize<'a>>(
+    gateway: &Gateway,
+    bucket: &str,
+    setting: Setting,
+) -> S3Result<Option<T>> {
     let document = gateway.storage.bucket_setting(&names::bucket(bucket), setting).await.map_err(from_storage)?;
     document.map(|text| serde_json::from_str(&text).map_err(|_| internal())).transpose()
 }
 
 /// Stores a document of a kind.
-pub(super) async fn store<T: Serialize + Sync>(gateway: &Gateway, bucket: &str, setting: Setting, value: &T) -> S3Result<()> {
+pub(super) async fn store<T: Serialize + Sync>(
+    gateway: &Gateway,
+    bucket: &str,
+    setting: Setting,
+    value: &T,
+) -> S3Result<()> {
     let document = serde_json::to_string(value).map_err(|_| internal())?;
     gateway.storage.put_bucket_setting(&names::bucket(bucket), setting, &document).await.map_err(from_storage)
 }

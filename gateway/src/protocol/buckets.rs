@@ -35,7 +35,11 @@ pub(super) async fn list(gateway: &Gateway, req: S3Request<ListBucketsInput>) ->
     let page = if elsewhere {
         types::Page { entries: Vec::new(), truncated: false }
     } else {
-        gateway.storage.list_buckets(&prefix, after.as_deref(), max, parties::own_buckets(&req.extensions)).await.map_err(from_storage)?
+        gateway
+            .storage
+            .list_buckets(&prefix, after.as_deref(), max, parties::own_buckets(&req.extensions))
+            .await
+            .map_err(from_storage)?
     };
     let next = page.truncated.then(|| page.entries.last().map(|b| listing_token::encode(b.name.as_str()))).flatten();
     let output = ListBucketsOutput {

@@ -98,7 +98,10 @@ fn size(bytes: i64) -> S3Result<u64> {
 }
 
 fn deleter(headers: &HeaderMap, extensions: &Extensions) -> Deleter {
-    Deleter { owner: parties::writer(extensions, false).id, bypass_governance: object_lock::bypasses_governance(headers) }
+    Deleter {
+        owner: parties::writer(extensions, false).id,
+        bypass_governance: object_lock::bypasses_governance(headers),
+    }
 }
 
 /// A key as the request named it, and the version.

@@ -3,6 +3,8 @@
 //! Every kind is named (no wildcard): a new kind does not compile until somebody has decided what a client sees. The
 //! client gets S3's code, status and sentence; the cause goes to the log, once, here.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use s3s::stream::aws_chunked_stream::AwsChunkedStreamError;
 use s3s::stream::upload_stream::UploadStreamError;
@@ -22,7 +24,7 @@ const RETRY_AFTER_SECONDS: &str = "1";
 pub(crate) struct BodyIdle;
 
 /// Turns a failure of the engine into what the client sees.
-pub(super) fn from_storage(error: StorageError) -> S3Error {
+pub(crate) fn from_storage(error: StorageError) -> S3Error {
     match error.kind() {
         ErrorKind::NoSuchBucket => s3_error!(NoSuchBucket, "The specified bucket does not exist"),
         ErrorKind::BucketAlreadyExists => s3_error!(
@@ -93,7 +95,7 @@ pub(crate) fn slow_down() -> S3Error {
     retry_later(S3ErrorCode::SlowDown, "Please reduce your request rate.")
 }
 
-fn retry_later(code: S3ErrorCode, message: &'static str) -> S3Error {
+fn retry_later(code: S3ErrorCode, message: impl Into<Cow<'static, str>>) -> S3Error {
     let mut error = S3Error::with_message(code, message);
     error.set_status_code(StatusCode::SERVICE_UNAVAILABLE);
     let mut headers = empty_headers_for_error();
@@ -118,7 +120,7 @@ pub(super) fn not_implemented(what: &str) -> S3Error {
 }
 
 /// A code that s3s does not know, with its status.
-pub(crate) fn custom(code: &'static str, status: StatusCode, message: &'static str) -> S3Error {
+pub(crate) fn custom(code: &'static str, status: StatusCode, message: impl Into<Cow<'static, str>>) -> S3Error {
     let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message);
     error.set_status_code(status);
     error

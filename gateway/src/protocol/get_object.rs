@@ -13,7 +13,7 @@ use crate::storage::types::{Checksum, ObjectInfo, RangeRequest};
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::conditions::ReadConditions;
 use super::error::from_storage;
-use super::{Answer, Gateway, SetAside, body, metadata, object_lock, range, versions};
+use super::{Answer, Gateway, SetAside, body, metadata, object_lock, parties, range, versions};
 
 /// Sets what GetObject and HeadObject say alike.
 macro_rules! describe {
@@ -53,7 +53,8 @@ pub(super) async fn get(gateway: &Gateway, mut req: S3Request<GetObjectInput>) -
     restore(&mut req.headers, req.extensions.remove());
     let object = versions::object(&req.input.bucket, &req.input.key, req.input.version_id.as_deref())?;
     let wanted = range::requested(&req.headers, req.input.part_number)?;
-    let located = gateway.storage.locate(&object, wanted).await.map_err(|error| parties::of_missing(&req.extensions, error))?;
+    let located =
+        gateway.storage.locate(&object, wanted).await.map_err(|error| parties::of_missing(&req.extensions, error))?;
     let selected = select(&located, wanted, &req.headers)?;
 
     let mut output = GetObjectOutput::default();
@@ -69,7 +70,8 @@ pub(super) async fn head(gateway: &Gateway, mut req: S3Request<HeadObjectInput>)
     restore(&mut req.headers, req.extensions.remove());
     let object = versions::object(&req.input.bucket, &req.input.key, req.input.version_id.as_deref())?;
     let wanted = range::requested(&req.headers, req.input.part_number)?;
-    let located = gateway.storage.head(&object, wanted).await.map_err(|error| parties::of_missing(&req.extensions, error))?;
+    let located =
+        gateway.storage.head(&object, wanted).await.map_err(|error| parties::of_missing(&req.extensions, error))?;
     let selected = select(&located, wanted, &req.headers)?;
 
     let mut output = HeadObjectOutput::default();

@@ -13,7 +13,7 @@ use super::error::from_storage;
 use super::get_object::signed32;
 use super::list_entries::RenderedEntries;
 use super::names::NameEncoding;
-use super::{Answer, Gateway, listing_token, names};
+use super::{Answer, Gateway, listing_token, names, parties};
 
 /// Entries in one answer (AWS: `max-keys`).
 const MAX_ENTRIES: u32 = 1000;

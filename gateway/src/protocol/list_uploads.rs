@@ -15,6 +15,7 @@ use super::get_object::{signed, signed32};
 use super::list_objects::max_entries;
 use super::multipart::{format_upload_id, parse_upload_id, upload_id};
 use super::names::NameEncoding;
+use super::parties::Owners;
 use super::{Answer, Gateway, metadata, names};
 
 /// ListParts.
@@ -72,6 +73,7 @@ pub(super) async fn uploads(
     req: S3Request<ListMultipartUploadsInput>,
 ) -> Answer<ListMultipartUploadsOutput> {
     gateway.admit(&req)?;
+    let owners = Owners::of(&req.extensions);
     let input = req.input;
     let encoding = NameEncoding::parse(input.encoding_type.as_ref())?;
     let max = max_entries(input.max_uploads, "max-uploads")?;
@@ -94,7 +96,7 @@ pub(super) async fn uploads(
 
     let (next_key, next_id) = next_markers(&page);
     let truncated = page.truncated;
-    let (uploads, common_prefixes) = entries(gateway, page, encoding);
+    let (uploads, common_prefixes) = entries(&owners, page, encoding);
     let output = ListMultipartUploadsOutput {
         bucket: Some(input.bucket),
         common_prefixes: Some(common_prefixes),

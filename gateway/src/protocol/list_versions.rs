@@ -13,6 +13,7 @@ use super::error::from_storage;
 use super::get_object::{signed, signed32};
 use super::list_objects::max_entries;
 use super::names::NameEncoding;
+use super::parties::Owners;
 use super::{Answer, Gateway, metadata, names, versions};
 
 /// ListObjectVersions.
@@ -21,6 +22,7 @@ pub(super) async fn list(
     req: S3Request<ListObjectVersionsInput>,
 ) -> Answer<ListObjectVersionsOutput> {
     gateway.admit(&req)?;
+    let owners = Owners::of(&req.extensions);
     let input = req.input;
     let encoding = NameEncoding::parse(input.encoding_type.as_ref())?;
     let max = max_entries(input.max_keys, "max-keys")?;
@@ -65,9 +67,9 @@ pub(super) async fn list(
                 prefixes.push(CommonPrefix { prefix: Some(encoding.apply(&prefix)) });
             }
             VersionEntry::Version(version) if version.is_delete_marker => {
-                markers.push(marker(gateway, &version, encoding));
+                markers.push(marker(&owners, &version, encoding));
             }
-            VersionEntry::Version(version) => found.push(self::version(gateway, *version, encoding)),
+            VersionEntry::Version(version) => found.push(self::version(&owners, *version, encoding)),
         }
     }
     output.versions = Some(found);

@@ -9,8 +9,8 @@ use s3s::dto;
 use s3s::{S3Error, S3Result};
 
 use crate::auth::{BucketRules, Owner, Permit, Resource};
-use crate::storage::{ObjectVersion, StorageError};
 use crate::storage::types::BucketName;
+use crate::storage::{ObjectVersion, StorageError};
 
 use super::admission;
 use super::error::from_storage;
@@ -94,22 +94,14 @@ pub(super) fn of_missing(extensions: &Extensions, error: StorageError) -> S3Erro
 pub(super) async fn admit_source(headers: &HeaderMap, extensions: &Extensions, source: &ObjectVersion) -> S3Result<()> {
     let Some(permit) = permit(extensions) else { return Ok(()) };
     let version = source.version.map(|version| version.to_string());
-    let resource = Resource {
-        bucket: Some(source.bucket.as_str()),
-        key: Some(source.key.as_str()),
-        version: version.as_deref(),
-    };
+    let resource =
+        Resource { bucket: Some(source.bucket.as_str()), key: Some(source.key.as_str()), version: version.as_deref() };
     let rules = permit.require_source(resource).await?;
     admission::check_owner(headers, "x-amz-source-expected-bucket-owner", Some(&rules))
 }
 
 /// Lets a form write under its key.
-pub(super) async fn admit_write(
-    extensions: &Extensions,
-    bucket: &str,
-    key: &str,
-    headers: &HeaderMap,
-) -> S3Result<()> {
+pub(super) async fn admit_write(extensions: &Extensions, bucket: &str, key: &str, headers: &HeaderMap) -> S3Result<()> {
     let Some(permit) = permit(extensions) else { return Ok(()) };
     permit.require_write(Resource { bucket: Some(bucket), key: Some(key), version: None }, headers).await
 }

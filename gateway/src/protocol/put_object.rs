@@ -3,7 +3,7 @@
 //! Everything that can be refused from the headers is refused before the body is read. The body is then staged and
 //! verified against what was declared, and only then published, with the conditions decided by the publishing statement.
 
-use http::HeaderMap;
+use http::{Extensions, HeaderMap};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, TrailingHeaders};
 
@@ -13,7 +13,7 @@ use super::body::Upload;
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, Declared};
 use super::error::from_storage;
-use super::{Answer, Gateway, admission, body, checksums, conditions, metadata, names, object_lock, versions};
+use super::{Answer, Gateway, acl, body, checksums, conditions, metadata, names, object_lock, versions};
 
 /// PutObject.
 pub(super) async fn put(gateway: &Gateway, mut req: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
@@ -22,6 +22,7 @@ pub(super) async fn put(gateway: &Gateway, mut req: S3Request<PutObjectInput>) -
         bucket: &req.input.bucket,
         key: &req.input.key,
         headers: &req.headers,
+        extensions: &req.extensions,
         trailers: req.trailing_headers.as_ref(),
         metadata: req.input.metadata.take(),
         content: req.input.body.take(),

@@ -13,10 +13,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-use crate::auth::{Owner, RootCredentials};
+use crate::auth::{Directory, RootCredentials};
 use crate::config::Config;
 use crate::db::{Db, PoolOptions, ServerFacts, Target};
 use crate::protocol::Gateway;
+use crate::protocol::error::from_storage;
 use crate::startup;
 use crate::storage::{RunningReads, Storage};
 

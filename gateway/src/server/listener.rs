@@ -5,6 +5,7 @@
 //! queue and costs nothing here. On shutdown the socket closes first, then every connection finishes the request it is
 //! serving; what is left after the grace period is dropped, and with it whatever it had not committed.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::auth::Connected;
 
 use super::edge::Edge;
 use super::idle_io::WriteTimeout;

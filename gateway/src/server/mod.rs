@@ -35,10 +35,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, ReadyCheck};
-use crate::auth::{Owner, RootCredentials};
+use crate::auth::{Directory, EncryptionKey, RootCredentials};
 use crate::config::Config;
+use crate::db::Target;
+use crate::embedded;
 use crate::gc::{self, GcOptions};
 use crate::protocol::Gateway;
+use crate::protocol::error::from_storage;
 use crate::startup::{self, Schema};
 use crate::storage::{BlockCache, Lease, Storage};
 

@@ -38,7 +38,6 @@ const READABLE: &[&str] = &[
     "logging",
     "metrics",
     "notification",
-    "policy",
     "policyStatus",
     "replication",
     "requestPayment",
@@ -74,7 +73,9 @@ fn supported(key: &str) -> Option<(Level, &'static [Method])> {
         "versioning" | "object-lock" => Some((Level::Bucket, &[Method::GET, Method::PUT])),
         "versions" => Some((Level::Bucket, &[Method::GET])),
         "legal-hold" | "retention" => Some((Level::Object, &[Method::GET, Method::PUT])),
-        "cors" | "publicAccessBlock" => Some((Level::Bucket, &[Method::GET, Method::PUT, Method::DELETE])),
+        "cors" | "ownershipControls" | "policy" | "publicAccessBlock" => {
+            Some((Level::Bucket, &[Method::GET, Method::PUT, Method::DELETE]))
+        }
         "attributes" => Some((Level::Object, &[Method::GET])),
         "uploadId" => Some((Level::Object, &[Method::GET, Method::PUT, Method::POST, Method::DELETE])),
         _ => None,
@@ -91,12 +92,8 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
     let keys: Vec<String> = keys(query.unwrap_or_default()).collect();
     let has = |name: &str| keys.iter().any(|key| key == name);
     let is_readable = |key: &str| (method, level) == (&Method::GET, Level::Bucket) && READABLE.contains(&key);
-    let is_unsupported = |key: &&String| {
-        UNSUPPORTED.contains(&key.as_str())
-            || READABLE.contains(&key.as_str()) && !is_readable(key)
-            // Without its controls a bucket has another ownership.
-            || key.as_str() == "ownershipControls" && *method == Method::DELETE
-    };
+    let is_unsupported =
+        |key: &&String| UNSUPPORTED.contains(&key.as_str()) || READABLE.contains(&key.as_str()) && !is_readable(key);
     if let Some(key) = keys.iter().find(is_unsupported) {
         return Err(not_implemented(format!("?{key}")));
     }
@@ -104,7 +101,6 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
         let misplaced = match key.as_str() {
             "tagging" => level == Level::Root || !matches!(*method, Method::GET | Method::PUT | Method::DELETE),
             "acl" => level == Level::Root || !matches!(*method, Method::GET | Method::PUT),
-            "ownershipControls" => level != Level::Bucket || !matches!(*method, Method::GET | Method::PUT),
             // The one key with two places.
             "uploads" => !matches!((level, method), (Level::Bucket, &Method::GET) | (Level::Object, &Method::POST)),
             key => supported(key).is_some_and(|(at, methods)| at != level || !methods.contains(method)),
@@ -193,8 +189,8 @@ mod tests {
         assert_eq!(code(Method::PUT, "/b", "versioning"), "ok");
         assert_eq!(code(Method::PUT, "/b", "tagging"), "ok");
         assert_eq!(code(Method::GET, "/b", "policy"), "ok");
-        assert_eq!(code(Method::PUT, "/b", "policy"), "NotImplemented");
-        assert_eq!(code(Method::GET, "/b/k", "policy"), "NotImplemented");
+        assert_eq!(code(Method::PUT, "/b", "policy"), "ok");
+        assert_eq!(code(Method::GET, "/b/k", "policy"), "MethodNotAllowed");
         assert_eq!(code(Method::DELETE, "/b", "acl"), "MethodNotAllowed");
         assert_eq!(code(Method::DELETE, "/b", "versioning"), "MethodNotAllowed");
         assert_eq!(code(Method::PUT, "/b/k", "delete"), "MethodNotAllowed");

@@ -48,9 +48,9 @@ mod settle;
 mod staged_writer;
 pub mod types;
 mod upload_listing;
+pub mod users;
 mod version_listing;
 pub mod version_types;
-pub mod users;
 mod versions;
 
 use std::sync::Arc;
