@@ -44,6 +44,7 @@ mod pooler;
 mod post_forms;
 mod ranges;
 mod removal;
+mod sigv2;
 mod streaming;
 mod tagging;
 mod tls;

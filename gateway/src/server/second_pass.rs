@@ -103,6 +103,9 @@ fn unsigned_uri(uri: &Uri) -> Option<Uri> {
         .unwrap_or_default()
         .split('&')
         .filter(|pair| !pair.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-")))
+        .filter(|pair| {
+            !["AWSAccessKeyId", "Signature", "Expires"].contains(&pair.split('=').next().unwrap_or_default())
+        })
         .collect();
     let path = PathAndQuery::try_from(format!("{}?{}", uri.path(), kept.join("&"))).ok()?;
     let mut parts = http::uri::Parts::default();
@@ -139,5 +142,7 @@ mod tests {
     fn a_presigned_uri_loses_its_signature() {
         let uri = Uri::from_static("http://h/b/k%20x?partNumber=1&X-Amz-Signature=abc&X-Amz-Date=d&x=1");
         assert_eq!(unsigned_uri(&uri).map(|u| u.to_string()).as_deref(), Some("/b/k%20x?partNumber=1&x=1"));
+        let uri = Uri::from_static("/b/k?AWSAccessKeyId=A&Expires=1&Signature=s&partNumber=1");
+        assert_eq!(unsigned_uri(&uri).map(|u| u.to_string()).as_deref(), Some("/b/k?partNumber=1"));
     }
 }
