@@ -7,18 +7,18 @@
 //! Invariant: an endpoint that gives wrong bytes or refuses a request has no figure.
 
 mod bars;
-mod connection;
+pub(crate) mod connection;
 mod constant;
-mod endpoint;
+pub(crate) mod endpoint;
 mod fill;
-mod gateway;
+pub(crate) mod gateway;
 mod growth;
-mod http;
+pub(crate) mod http;
 mod large_get;
 mod large_put;
 mod list;
 mod load;
-mod presign;
+pub(crate) mod presign;
 mod process;
 mod rows;
 mod small;
