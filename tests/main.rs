@@ -20,6 +20,7 @@ mod clients;
 mod conditions;
 mod copying;
 mod cors;
+mod drill;
 mod embedded;
 mod errors;
 mod faults;

@@ -124,15 +124,14 @@ impl<'a> Arena<'a> {
     /// # Errors
     /// One can't be killed.
     pub(super) async fn kill(&mut self) -> anyhow::Result<u64> {
-        let mut killed = 0;
-        for (at, slot) in self.gateways.iter_mut().enumerate() {
-            if let Some(gateway) = slot.take() {
-                gateway.kill().await?;
-                self.doors.set(at, None);
-                killed += 1;
-            }
+        let running: Vec<Gateway> = self.gateways.iter_mut().filter_map(Option::take).collect();
+        let count = running.len() as u64;
+        let killed = futures::future::join_all(running.into_iter().map(Gateway::kill)).await;
+        for at in 0..self.doors.count() {
+            self.doors.set(at, None);
         }
-        Ok(killed)
+        killed.into_iter().collect::<anyhow::Result<()>>()?;
+        Ok(count)
     }
 
     /// Sets clients to work.

@@ -49,7 +49,7 @@ pub(super) async fn inflict(args: &Args, arena: &Arena<'_>) -> anyhow::Result<Co
             ("recovered_ms", "first success after the last", Unit::Milliseconds),
         ];
         let mut table = Table::new("faults", "Sessions terminated", &columns);
-        let recovered = super::record::figure(record.first_success_after(over));
+        let recovered = super::record::figure(record.first_success_after(over).map(|done| done - over));
         table.row([Cell::from(blows), Cell::from(ended), recovered]);
         report.tables.push(table);
     };

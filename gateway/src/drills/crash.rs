@@ -36,6 +36,7 @@ pub struct Args {
 /// One round.
 struct Round {
     gateways_killed: u64,
+    /// All of them were dead.
     killed_at: Instant,
     gateways_ready: Duration,
     server: Option<ServerCrash>,
@@ -46,6 +47,14 @@ struct ServerCrash {
     /// WAL that had to be replayed, where the role may know.
     to_replay: Option<u64>,
     ready: Duration,
+}
+
+impl ServerCrash {
+    /// From the kill until something succeeded again. Sessions may outlive their postmaster for a moment, and what they
+    /// still answer is no recovery.
+    fn recovered(&self, record: &Record) -> Option<Duration> {
+        Some(record.first_success_after(self.killed_at + self.ready)? - self.killed_at)
+    }
 }
 
 pub(super) async fn inflict(
@@ -60,8 +69,8 @@ pub(super) async fn inflict(
     for round in 1..=rounds {
         arena.progress.doing(format!("round {round} of {rounds}"));
         arena.pass(LOAD).await;
-        let killed_at = Instant::now();
         let gateways_killed = arena.kill().await?;
+        let killed_at = Instant::now();
         let gateways_ready = arena.start().await?;
         let mut server = None;
         if let Some(cluster) = cluster {
@@ -87,8 +96,7 @@ async fn crash_server(arena: &Arena<'_>, cluster: &EmbeddedCluster) -> anyhow::R
     let session = arena.session().await?;
     let to_replay = session.query_one(TO_REPLAY, &[]).await.ok().map(|row| row.get::<_, i64>(0));
     let killed_at = Instant::now();
-    let again = cluster.crash().await?;
-    tracing::debug!(?again, "the private server was killed and is running again");
+    cluster.crash().await?;
     arena.session().await?;
     let to_replay = to_replay.and_then(|bytes| u64::try_from(bytes).ok());
     Ok(ServerCrash { killed_at, to_replay, ready: killed_at.elapsed() })
@@ -116,11 +124,11 @@ fn table(rounds: &[Round], record: &Record) -> Table {
             Cell::from(number),
             Cell::from(round.gateways_killed),
             figure(Some(round.gateways_ready)),
-            figure(record.first_success_after(round.killed_at)),
+            figure(record.first_success_after(round.killed_at).map(|done| done - round.killed_at)),
             Cell::from(u64::from(server.is_some())),
             Cell::from(server.and_then(|crash| crash.to_replay)),
             figure(server.map(|crash| crash.ready)),
-            figure(server.and_then(|crash| record.first_success_after(crash.killed_at))),
+            figure(server.and_then(|crash| crash.recovered(record))),
         ]);
     }
     table

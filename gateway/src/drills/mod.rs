@@ -41,7 +41,7 @@ use crate::startup;
 
 use arena::Arena;
 use proxy::Proxy;
-use record::{Phase, Record};
+use record::{Record, Times};
 use verdict::Findings;
 
 /// Load before the faults and after them: a part of their time, within bounds.
@@ -239,14 +239,9 @@ async fn drill(
     for sentence in arena.describe() {
         report.method(sentence);
     }
-    let phases = [
-        Phase { name: "before", time: begun..course.began },
-        Phase { name: "during", time: course.began..course.over },
-        Phase { name: "after", time: course.over..end },
-    ];
-    report
-        .fact("load", format!("{} clients, {}", options.clients, verdict::pace(&record, &phases).unwrap_or_default()));
-    Findings { record: &record, keys: &keys, inside: &inside, phases: &phases, wal }.report(&mut report, course);
+    let times = Times { load: begun..end, faults: course.began..course.over };
+    report.fact("load", format!("{} clients, {}", options.clients, verdict::pace(&record, &times)));
+    Findings { record: &record, keys: &keys, inside: &inside, times: &times, wal }.report(&mut report, course);
     Ok(report)
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn inflict(args: &Args, arena: &Arena<'_>, proxy: &Proxy) -> an
     let tell = move |record: &Record, report: &mut Report| {
         let columns = [
             ("seconds", "seconds", Unit::None),
-            ("refused", "refused (503)", Unit::None),
+            ("refused", "begun in it and refused (503)", Unit::None),
             ("refusal_p50_ms", "refused after, p50", Unit::Milliseconds),
             ("refusal_p99_ms", "p99", Unit::Milliseconds),
             ("refusal_longest_ms", "longest", Unit::Milliseconds),
@@ -42,7 +42,7 @@ pub(super) async fn inflict(args: &Args, arena: &Arena<'_>, proxy: &Proxy) -> an
         ];
         let mut table = Table::new("faults", "Without a database", &columns);
         let refusals = record.refusals(&(began..over));
-        let recovered = record.first_success_after(over);
+        let recovered = record.first_success_after(over).map(|done| done - over);
         table.row([
             Cell::from((over - began).as_secs_f64()),
             Cell::from(refusals.len() as u64),

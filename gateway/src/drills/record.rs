@@ -3,7 +3,7 @@
 //! An operation is *done* when it was answered as S3 has it (a failed condition and a 404 are answers), *refused* with 503,
 //! *unanswered* where its connection broke or a 500 left open what became of it, and *unreachable* where no gateway took
 //! the connection, so that nothing was sent. Times are those of operations that were done.
-//! Invariant: an operation counts for the phase in which it was begun.
+//! Invariant: an operation counts as one during the faults if any of its time lies between the first and the last.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -60,11 +60,21 @@ pub(super) struct Record {
     pub(super) unexpected: BTreeMap<u16, u64>,
 }
 
-/// A while, and what to call it.
+/// The course of a drill.
 #[derive(Debug, Clone)]
-pub(super) struct Phase {
-    pub(super) name: &'static str,
-    pub(super) time: Range<Instant>,
+pub(super) struct Times {
+    /// From the first operation to the last.
+    pub(super) load: Range<Instant>,
+    /// From the first fault to the end of the last.
+    pub(super) faults: Range<Instant>,
+}
+
+/// When an operation was under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Before,
+    During,
+    After,
 }
 
 impl Kind {
@@ -78,6 +88,27 @@ impl Kind {
             Self::Conditional => "conditional PUT",
             Self::Multipart => "multipart upload",
         }
+    }
+}
+
+impl Times {
+    fn phase(&self, event: &Event) -> Phase {
+        if event.at >= self.faults.end {
+            Phase::After
+        } else if event.at + event.took < self.faults.start {
+            Phase::Before
+        } else {
+            Phase::During
+        }
+    }
+
+    fn length(&self, phase: Phase) -> Duration {
+        let (from, to) = match phase {
+            Phase::Before => (self.load.start, self.faults.start),
+            Phase::During => (self.faults.start, self.faults.end),
+            Phase::After => (self.faults.end, self.load.end),
+        };
+        to.saturating_duration_since(from)
     }
 }
 
@@ -104,10 +135,10 @@ impl Record {
         count(&self.events, |event| event.how == How::Acknowledged)
     }
 
-    /// From an instant until the first operation begun after it was done.
-    pub(super) fn first_success_after(&self, instant: Instant) -> Option<Duration> {
-        let later = self.events.iter().filter(|event| event.how.is_done() && event.at >= instant);
-        later.map(|event| event.at + event.took - instant).min()
+    /// When the first operation was done after an instant, whenever it was begun.
+    pub(super) fn first_success_after(&self, instant: Instant) -> Option<Instant> {
+        let done = self.events.iter().filter(|event| event.how.is_done()).map(|event| event.at + event.took);
+        done.filter(|done| *done >= instant).min()
     }
 
     /// How long refusals took that began in a while.
@@ -151,7 +182,7 @@ impl Record {
     }
 
     /// Times before, during and after.
-    pub(super) fn phases(&self, phases: &[Phase]) -> Table {
+    pub(super) fn phases(&self, course: &Times) -> Table {
         let (none, ms) = (Unit::None, Unit::Milliseconds);
         let mut table = Table::new(
             "phases",
@@ -169,16 +200,16 @@ impl Record {
                 ("unreachable", "unreachable", none),
             ],
         );
-        for phase in phases {
-            let within = |event: &&Event| phase.time.contains(&event.at);
+        for (name, phase) in [("before", Phase::Before), ("during", Phase::During), ("after", Phase::After)] {
+            let within = |event: &&Event| course.phase(event) == phase;
             let mut times = Samples::default();
             for event in self.events.iter().filter(within).filter(|event| event.how.is_done()) {
                 times.push(event.took);
             }
-            let length = phase.time.end.saturating_duration_since(phase.time.start);
-            let of = |how: How| Cell::from(count(&self.events, |e| phase.time.contains(&e.at) && e.how == how));
+            let length = course.length(phase);
+            let of = |how: How| Cell::from(count(&self.events, |e| e.how == how && course.phase(e) == phase));
             table.row([
-                Cell::from(phase.name),
+                Cell::from(name),
                 Cell::from(length.as_secs_f64()),
                 Cell::from(times.len() as u64),
                 Cell::from(per_second(times.len() as u64, length)),
@@ -225,28 +256,29 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_of_the_phase_in_which_an_operation_began() {
+    fn whatever_touches_the_faults_counts_as_during_them() {
         let begun = Instant::now();
         let event =
             |from, took, how| Event { kind: Kind::Put, how, at: at(begun, from), took: Duration::from_millis(took) };
         let events = vec![
             event(0, 10, How::Acknowledged),
-            event(90, 500, How::Answered),
+            event(90, 5, How::Answered),
+            event(95, 60, How::Answered),
             event(120, 3, How::Refused),
             event(130, 900, How::Unanswered),
             event(210, 7, How::Acknowledged),
         ];
         let record = Record { events, ..Record::default() };
         assert_eq!(record.acknowledged(), 2);
-        assert_eq!(record.first_success_after(at(begun, 200)), Some(Duration::from_millis(17)));
+        assert_eq!(record.first_success_after(at(begun, 160)), Some(at(begun, 217)));
         assert_eq!(record.refusals(&(at(begun, 100)..at(begun, 200))).p50(), Some(3.0));
-        let phase = |name, from, to| Phase { name, time: at(begun, from)..at(begun, to) };
-        let table = record.phases(&[phase("before", 0, 100), phase("during", 100, 200), phase("after", 200, 300)]);
+        let course = Times { load: begun..at(begun, 300), faults: at(begun, 100)..at(begun, 200) };
+        let table = record.phases(&course);
         let figures = |key: &str| table.rows.iter().map(|row| row[key].clone()).collect::<Vec<_>>();
-        assert_eq!(figures("done"), [2.0, 0.0, 1.0].map(Cell::from));
-        assert_eq!(figures("p99_ms"), [Cell::from(500.0), Cell::Nothing(()), Cell::from(7.0)]);
+        assert_eq!(figures("done"), [2.0, 1.0, 1.0].map(Cell::from));
+        assert_eq!(figures("p99_ms"), [10.0, 60.0, 7.0].map(Cell::from));
         assert_eq!(figures("refused"), [0.0, 1.0, 0.0].map(Cell::from));
-        assert_eq!(record.operations().rows[0]["sent"], Cell::from(5.0));
+        assert_eq!(record.operations().rows[0]["sent"], Cell::from(6.0));
         assert_eq!(plot(&table).series[1].points.len(), 2);
     }
 }

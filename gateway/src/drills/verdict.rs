@@ -8,7 +8,7 @@ use crate::bench::report::{Cell, Report, Table, Unit};
 use super::Course;
 use super::audit::{Inside, Keys};
 use super::ledger::Breach;
-use super::record::{Phase, Record, plot};
+use super::record::{Record, Times, plot};
 
 /// Places that a sentence names.
 const SHOWN: usize = 5;
@@ -18,7 +18,7 @@ pub(super) struct Findings<'a> {
     pub(super) record: &'a Record,
     pub(super) keys: &'a Keys,
     pub(super) inside: &'a Inside,
-    pub(super) phases: &'a [Phase],
+    pub(super) times: &'a Times,
     /// WAL written from the first operation to the last.
     pub(super) wal: u64,
 }
@@ -28,7 +28,7 @@ impl Findings<'_> {
     pub(super) fn report(&self, report: &mut Report, course: Course) {
         report.tables.push(self.summary(course.faults));
         report.tables.push(self.record.operations());
-        let phases = self.record.phases(self.phases);
+        let phases = self.record.phases(self.times);
         report.plots.push(plot(&phases));
         report.tables.push(phases);
         (course.tell)(self.record, report);
@@ -119,9 +119,9 @@ impl Findings<'_> {
 }
 
 /// How fast the load was, for the facts.
-pub(super) fn pace(record: &Record, phases: &[Phase]) -> Option<String> {
-    let whole = phases.last()?.time.end.saturating_duration_since(phases.first()?.time.start);
-    Some(format!("{:.0} operations per second", per_second(record.events.len() as u64, whole)))
+pub(super) fn pace(record: &Record, times: &Times) -> String {
+    let whole = times.load.end.saturating_duration_since(times.load.start);
+    format!("{:.0} operations per second", per_second(record.events.len() as u64, whole))
 }
 
 fn sentence(what: &str, places: &[&str]) -> Option<String> {
@@ -139,9 +139,10 @@ mod tests {
 
     fn judged(record: &Record, keys: &Keys, inside: &Inside) -> Report {
         let (began, mut report) = (Instant::now(), Report::new("crash", "T", "Q"));
-        let phases = [Phase { name: "during", time: began..began + Duration::from_secs(1) }];
+        let second = began..began + Duration::from_secs(1);
+        let times = Times { load: second.clone(), faults: second };
         let course = Course { began, over: began, faults: 3, tell: Box::new(|_, _| {}) };
-        Findings { record, keys, inside, phases: &phases, wal: 0 }.report(&mut report, course);
+        Findings { record, keys, inside, times: &times, wal: 0 }.report(&mut report, course);
         report
     }
 

@@ -57,7 +57,7 @@ pub struct EmbeddedCluster {
     plan: ServerPlan,
     stop: CancellationToken,
     failure: watch::Receiver<Option<String>>,
-    crashes: mpsc::Sender<oneshot::Sender<Duration>>,
+    crashes: mpsc::Sender<oneshot::Sender<()>>,
     supervisor: JoinHandle<()>,
     // Given up last, when the server is down.
     lock: OwnerLock,
@@ -159,12 +159,11 @@ impl EmbeddedCluster {
         }
     }
 
-    /// Kills the server on purpose, as a crash of its machine's software would, and says how long it took until it was
-    /// running again.
+    /// Kills the server on purpose, as a crash would, and returns once it is running again.
     ///
     /// # Errors
     /// It can't be started again.
-    pub async fn crash(&self) -> Result<Duration, EmbeddedError> {
+    pub async fn crash(&self) -> Result<(), EmbeddedError> {
         let (order, done) = oneshot::channel();
         let gone = || EmbeddedError::Gone { data_dir: self.plan.layout.root.clone() };
         self.crashes.send(order).await.map_err(|_| gone())?;
@@ -290,16 +289,16 @@ async fn supervise(
     plan: ServerPlan,
     stop: CancellationToken,
     failed: watch::Sender<Option<String>>,
-    mut orders: mpsc::Receiver<oneshot::Sender<Duration>>,
+    mut orders: mpsc::Receiver<oneshot::Sender<()>>,
 ) {
-    let mut ordered: Option<(oneshot::Sender<Duration>, Instant)> = None;
+    let mut ordered: Option<oneshot::Sender<()>> = None;
     loop {
         let status = loop {
             tokio::select! {
                 () = stop.cancelled() => return server.stop().await,
                 status = server.ended() => break status,
                 Some(order) = orders.recv(), if ordered.is_none() => {
-                    ordered = Some((order, Instant::now()));
+                    ordered = Some(order);
                     server.kill();
                 }
             }
@@ -320,9 +319,9 @@ async fn supervise(
             },
         }
         tracing::info!(postgres.pid = server.pid(), "private PostgreSQL server is running again");
-        if let Some((order, killed)) = ordered.take() {
+        if let Some(order) = ordered.take() {
             // Whoever ordered it may have been stopped meanwhile.
-            let _ = order.send(killed.elapsed());
+            let _ = order.send(());
         }
     }
 }
