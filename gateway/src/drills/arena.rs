@@ -1,8 +1,9 @@
 //! Where a drill takes place: gateways as processes on a scratch database, clients that load them, a way to the server.
 //!
 //! The gateways are this binary with the operator's settings, but for those that make a drill short: bodies are streamed
-//! from [`STREAMED_FROM`] on, so that no client needs 16 MiB to see it; the reaper and the lease are quick, so that what a
-//! killed gateway held is reclaimed within seconds; pools are small, so that two gateways fit beside a third.
+//! from [`STREAMED_FROM`] on, so that no client needs 16 MiB to see it; the reaper looks often, and where gateways are killed
+//! their lease is short, so that what they held is reclaimed within seconds; pools are small, so that two gateways fit beside
+//! a third.
 //! Invariant: an arena that is dropped stops its clients and its gateways, in this order.
 
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use super::sender::Doors;
 
 /// Bodies beyond this are streamed, unless they lie in their row.
 const STREAMED_FROM: u64 = 1 << 20;
-/// Longest heartbeat and lease of a gateway.
+/// Longest heartbeat of a gateway, and longest lease of one that will be killed.
 const INTERVAL: Duration = Duration::from_millis(500);
 const LEASE: Duration = Duration::from_secs(5);
 /// Connections of a gateway.
@@ -62,11 +63,13 @@ pub(super) struct Load {
     stop: Arc<AtomicBool>,
 }
 
-/// The settings of a drill's gateways.
-pub(super) fn settings(config: &Config) -> Config {
+/// The settings of a drill's gateways; `mortal` where they will be killed.
+pub(super) fn settings(config: &Config, mortal: bool) -> Config {
     let mut config = config.clone();
     config.gc.interval = config.gc.interval.min(INTERVAL);
-    config.gc.lease = config.gc.lease.min(LEASE).max(3 * config.gc.interval);
+    if mortal {
+        config.gc.lease = config.gc.lease.min(LEASE).max(3 * config.gc.interval);
+    }
     config.database.pool_size = config.database.pool_size.min(POOL);
     config.database.writer_pool_size = config.database.writer_pool_size.min(WRITER_POOL);
     let storage = &mut config.storage;
@@ -233,14 +236,15 @@ mod tests {
 
     #[test]
     fn a_drill_is_quick_whatever_is_set() {
-        let quick = settings(&Config::default());
+        let quick = settings(&Config::default(), true);
         assert_eq!((quick.storage.buffer_max, quick.gc.lease), (STREAMED_FROM, LEASE));
         let mut slow = Config::default();
         slow.storage.inline_max = 1 << 20;
         slow.storage.buffer_max = 1 << 20;
         slow.gc.interval = Duration::from_millis(100);
         slow.gc.lease = Duration::from_millis(300);
-        let kept = settings(&slow);
+        let kept = settings(&slow, true);
+        assert_eq!(settings(&Config::default(), false).gc.lease, Config::default().gc.lease);
         assert_eq!((kept.storage.buffer_max, kept.gc.lease), (1 << 20, Duration::from_millis(300)));
     }
 

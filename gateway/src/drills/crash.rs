@@ -124,7 +124,7 @@ fn table(rounds: &[Round], record: &Record) -> Table {
             Cell::from(number),
             Cell::from(round.gateways_killed),
             figure(Some(round.gateways_ready)),
-            figure(record.first_success_after(round.killed_at).map(|done| done - round.killed_at)),
+            figure(record.first_success_begun_after(round.killed_at)),
             Cell::from(u64::from(server.is_some())),
             Cell::from(server.and_then(|crash| crash.to_replay)),
             figure(server.map(|crash| crash.ready)),

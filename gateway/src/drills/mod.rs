@@ -195,7 +195,12 @@ async fn rehearse(
         through = detour::by_way_of(&url, &origin, relay.port());
         proxy = Some(relay);
     }
-    let mut arena = Arena::new(arena::settings(config), scratch, (url, through), usize::from(options.gateways));
+    let mut arena = Arena::new(
+        arena::settings(config, matches!(command, Command::Crash(_))),
+        scratch,
+        (url, through),
+        usize::from(options.gateways),
+    );
     let outcome = drill(command, options, server, &mut arena, proxy.as_ref()).await;
     arena.progress.finish();
     let mut report = outcome?;

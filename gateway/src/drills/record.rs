@@ -141,6 +141,12 @@ impl Record {
         done.filter(|done| *done >= instant).min()
     }
 
+    /// From an instant until the first operation begun after it was done: not one whose answer was on its way already.
+    pub(super) fn first_success_begun_after(&self, instant: Instant) -> Option<Duration> {
+        let begun = self.events.iter().filter(|event| event.how.is_done() && event.at >= instant);
+        begun.map(|event| event.at + event.took - instant).min()
+    }
+
     /// How long refusals took that began in a while.
     pub(super) fn refusals(&self, time: &Range<Instant>) -> Samples {
         let mut samples = Samples::default();
@@ -271,6 +277,7 @@ mod tests {
         let record = Record { events, ..Record::default() };
         assert_eq!(record.acknowledged(), 2);
         assert_eq!(record.first_success_after(at(begun, 160)), Some(at(begun, 217)));
+        assert_eq!(record.first_success_begun_after(at(begun, 100)), Some(Duration::from_millis(117)));
         assert_eq!(record.refusals(&(at(begun, 100)..at(begun, 200))).p50(), Some(3.0));
         let course = Times { load: begun..at(begun, 300), faults: at(begun, 100)..at(begun, 200) };
         let table = record.phases(&course);
@@ -279,6 +286,6 @@ mod tests {
         assert_eq!(figures("p99_ms"), [10.0, 60.0, 7.0].map(Cell::from));
         assert_eq!(figures("refused"), [0.0, 1.0, 0.0].map(Cell::from));
         assert_eq!(record.operations().rows[0]["sent"], Cell::from(6.0));
-        assert_eq!(plot(&table).series[1].points.len(), 2);
+        assert_eq!(plot(&table).series[1].points.len(), 3);
     }
 }
