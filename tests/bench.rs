@@ -23,7 +23,11 @@ pub(crate) struct Running(Option<Child>);
 
 impl Running {
     pub(crate) fn start(database: &Database, directory: &Path, arguments: &[&str]) -> Self {
-        let mut command = lobgate(&["bench"]);
+        Self::start_command("bench", database, directory, arguments)
+    }
+
+    pub(crate) fn start_command(command: &str, database: &Database, directory: &Path, arguments: &[&str]) -> Self {
+        let mut command = lobgate(&[command]);
         command.args(arguments).args(["--database-url", &database.url()]).current_dir(directory);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("run lobgate bench");

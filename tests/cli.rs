@@ -73,7 +73,7 @@ async fn verify_finds_a_large_object_without_an_owner() {
 
 #[tokio::test]
 async fn every_subcommand_has_a_short_help_with_an_example() {
-    let commands = ["serve", "gc", "sweep", "verify", "migrate", "check-config", "bench"];
+    let commands = ["serve", "gc", "sweep", "verify", "migrate", "check-config", "bench", "drill"];
     for command in commands {
         let help = lobgate(&[command, "--help"]).output().expect("run lobgate");
         let shown = text(&help);

@@ -21,6 +21,7 @@ mod clients;
 mod conditions;
 mod copying;
 mod cors;
+mod drill;
 mod embedded;
 mod errors;
 mod faults;

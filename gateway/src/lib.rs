@@ -6,6 +6,7 @@ pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod db;
+pub mod drills;
 pub mod embedded;
 mod failpoints;
 #[cfg(any(test, fuzzing))]

@@ -27,7 +27,7 @@ const TRANSPORT: &str = "SELECT CASE WHEN inet_server_addr() IS NULL THEN 'unix'
 ///
 /// # Errors
 /// A statement failed.
-pub(super) async fn gather(client: &Client) -> anyhow::Result<BTreeMap<String, String>> {
+pub(crate) async fn gather(client: &Client) -> anyhow::Result<BTreeMap<String, String>> {
     let mut facts: BTreeMap<String, String> =
         client.query(SETTINGS, &[&NAMES]).await?.iter().map(|row| (row.get(0), row.get(1))).collect();
     facts.insert("transport".to_owned(), client.query_one(TRANSPORT, &[]).await?.get(0));

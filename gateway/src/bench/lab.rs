@@ -65,10 +65,10 @@ impl Lab<'_> {
 
 /// A bar on standard error, where that is a terminal.
 #[derive(Debug, Clone)]
-pub(super) struct Progress(ProgressBar);
+pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Without a step to come it would show 100 %.
         let bar = ProgressBar::new(1);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}") {
@@ -79,21 +79,21 @@ impl Progress {
     }
 
     /// Announces that many more steps.
-    pub(super) fn expect(&self, steps: usize) {
+    pub(crate) fn expect(&self, steps: usize) {
         self.0.inc_length(u64::try_from(steps).unwrap_or(0));
     }
 
     /// Says what is being measured now.
-    pub(super) fn doing(&self, what: impl Into<String>) {
+    pub(crate) fn doing(&self, what: impl Into<String>) {
         self.0.set_message(what.into());
     }
 
     /// A step is done.
-    pub(super) fn step(&self) {
+    pub(crate) fn step(&self) {
         self.0.inc(1);
     }
 
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.0.finish_and_clear();
     }
 }

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 /// Awaits something and says how long it took.
-pub(super) async fn timed<T>(operation: impl Future<Output = T>) -> (T, Duration) {
+pub(crate) async fn timed<T>(operation: impl Future<Output = T>) -> (T, Duration) {
     let started = Instant::now();
     let outcome = operation.await;
     (outcome, started.elapsed())
@@ -15,39 +15,39 @@ pub(super) async fn timed<T>(operation: impl Future<Output = T>) -> (T, Duration
 
 /// How long operations took.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Samples(Vec<Duration>);
+pub(crate) struct Samples(Vec<Duration>);
 
 impl Samples {
     /// Notes an operation.
-    pub(super) fn push(&mut self, took: Duration) {
+    pub(crate) fn push(&mut self, took: Duration) {
         self.0.push(took);
     }
 
     /// A single operation.
-    pub(super) fn of(took: Duration) -> Self {
+    pub(crate) fn of(took: Duration) -> Self {
         Self(vec![took])
     }
 
     /// Takes over what another worker noted.
-    pub(super) fn extend(&mut self, other: Self) {
+    pub(crate) fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
     /// Operations noted.
     #[must_use]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// The time of all of them.
     #[must_use]
-    pub(super) fn total(&self) -> Duration {
+    pub(crate) fn total(&self) -> Duration {
         self.0.iter().sum()
     }
 
     /// The time that `percent` of the operations did not exceed, in milliseconds.
     #[must_use]
-    pub(super) fn percentile(&self, percent: u32) -> Option<f64> {
+    pub(crate) fn percentile(&self, percent: u32) -> Option<f64> {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         let percent = usize::try_from(percent.min(100)).unwrap_or(100);
@@ -57,48 +57,48 @@ impl Samples {
 
     /// The median, in milliseconds.
     #[must_use]
-    pub(super) fn p50(&self) -> Option<f64> {
+    pub(crate) fn p50(&self) -> Option<f64> {
         self.percentile(50)
     }
 
     /// The 99th percentile, in milliseconds.
     #[must_use]
-    pub(super) fn p99(&self) -> Option<f64> {
+    pub(crate) fn p99(&self) -> Option<f64> {
         self.percentile(99)
     }
 }
 
 /// An operation measured over several rounds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Series {
+pub(crate) struct Series {
     /// Every operation of every round.
-    pub(super) operations: Samples,
+    pub(crate) operations: Samples,
     speeds: Vec<f64>,
 }
 
 impl Series {
     /// Adds a round in which operations, one after another, moved `bytes`.
-    pub(super) fn round(&mut self, bytes: u64, operations: Samples) {
+    pub(crate) fn round(&mut self, bytes: u64, operations: Samples) {
         self.speeds.push(megabytes_per_second(bytes, operations.total()));
         self.operations.extend(operations);
     }
 
     /// Adds a round of concurrent operations that moved `bytes` in `elapsed`.
-    pub(super) fn concurrent_round(&mut self, bytes: u64, elapsed: Duration, operations: Samples) {
+    pub(crate) fn concurrent_round(&mut self, bytes: u64, elapsed: Duration, operations: Samples) {
         self.speeds.push(megabytes_per_second(bytes, elapsed));
         self.operations.extend(operations);
     }
 
     /// Megabytes per second: the median of the rounds.
     #[must_use]
-    pub(super) fn speed(&self) -> Option<f64> {
+    pub(crate) fn speed(&self) -> Option<f64> {
         median(&self.speeds)
     }
 }
 
 /// The median; of an even number of figures, the lower of the two in the middle.
 #[must_use]
-pub(super) fn median(figures: &[f64]) -> Option<f64> {
+pub(crate) fn median(figures: &[f64]) -> Option<f64> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len().saturating_sub(1) / 2).copied()
@@ -106,13 +106,13 @@ pub(super) fn median(figures: &[f64]) -> Option<f64> {
 
 /// Megabytes per second.
 #[must_use]
-pub(super) fn megabytes_per_second(bytes: u64, elapsed: Duration) -> f64 {
+pub(crate) fn megabytes_per_second(bytes: u64, elapsed: Duration) -> f64 {
     per_second(bytes, elapsed) / 1e6
 }
 
 /// How many in a second.
 #[must_use]
-pub(super) fn per_second(count: u64, elapsed: Duration) -> f64 {
+pub(crate) fn per_second(count: u64, elapsed: Duration) -> f64 {
     // Exact up to 2^53.
     #[allow(clippy::cast_precision_loss)]
     let count = count as f64;
@@ -121,7 +121,7 @@ pub(super) fn per_second(count: u64, elapsed: Duration) -> f64 {
 
 /// A duration in milliseconds.
 #[must_use]
-pub(super) fn milliseconds(duration: Duration) -> f64 {
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 

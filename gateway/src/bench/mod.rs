@@ -8,7 +8,7 @@
 //! `Command::measure`. One that drives something else than the database (endpoints, say) needs no scratch: it gets its
 //! place in [`run`] before the scratch is made, and has reports, samples, rounds and progress all the same.
 //!
-//! This layer stands at the side, like `cli`: it may import what it measures, and nothing imports it but `cli`.
+//! This layer stands at the side, like `cli`: it may import what it measures, and nothing imports it but `cli` and `drills`.
 //! `limit` alone has a gateway: the product's tables that it measures are in its scratch database.
 //! Invariant: no command touches a table or a large object of the product.
 
@@ -17,21 +17,21 @@ mod bare;
 mod chunks;
 mod churn;
 mod curves;
-mod facts;
+pub(crate) mod facts;
 pub mod html;
-mod lab;
-mod limit;
+pub(crate) mod lab;
+pub(crate) mod limit;
 mod list;
 mod local_files;
-mod measure;
+pub(crate) mod measure;
 mod noise;
 pub mod plot;
 mod pool;
 mod readers;
 pub mod report;
 mod reput;
-mod scratch;
-mod sessions;
+pub(crate) mod scratch;
+pub(crate) mod sessions;
 pub mod table;
 
 use std::time::Instant;

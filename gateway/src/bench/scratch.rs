@@ -56,7 +56,7 @@ WHERE NOT EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.obj
 
 /// Which of the two ways was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// A database of its own.
     Database,
     /// A schema in the named database, and why.
@@ -67,7 +67,7 @@ pub(super) enum Place {
 }
 
 /// A scratch that exists until [`Scratch::remove`].
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     name: String,
     place: Place,
     /// To the database that was named.
@@ -84,7 +84,7 @@ impl Scratch {
     ///
     /// # Errors
     /// One sentence: the role may make neither a database nor a schema, or a statement failed.
-    pub(super) async fn create(home: &Target, facts: &ServerFacts) -> anyhow::Result<Self> {
+    pub(crate) async fn create(home: &Target, facts: &ServerFacts) -> anyhow::Result<Self> {
         let guard = sessions::connect(home, facts, PREFIX.trim_end_matches('_')).await?;
         remove_stale(&guard).await?;
         let (number, _) = uuid::Uuid::new_v4().as_u64_pair();
@@ -119,7 +119,7 @@ impl Scratch {
 
     /// How to open sessions that see the companion table.
     #[must_use]
-    pub(super) fn sessions(&self) -> Sessions {
+    pub(crate) fn sessions(&self) -> Sessions {
         Sessions::new(self.target.clone(), self.facts.clone(), self.name.clone())
     }
 
@@ -127,7 +127,7 @@ impl Scratch {
     ///
     /// # Errors
     /// One sentence: it is a schema.
-    pub(super) fn database(&self) -> anyhow::Result<&str> {
+    pub(crate) fn database(&self) -> anyhow::Result<&str> {
         match &self.place {
             Place::Database => Ok(&self.name),
             Place::Schema { because } => anyhow::bail!(
@@ -139,7 +139,7 @@ impl Scratch {
 
     /// Where it is, for reports.
     #[must_use]
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match &self.place {
             Place::Database => format!("database {}, dropped at the end: all its space is given back", self.name),
             Place::Schema { because } => format!(
@@ -156,7 +156,7 @@ impl Scratch {
     ///
     /// # Errors
     /// A statement failed.
-    pub(super) async fn reclaim(&self, client: &Client) -> anyhow::Result<bool> {
+    pub(crate) async fn reclaim(&self, client: &Client) -> anyhow::Result<bool> {
         let may = "SELECT pg_has_role(datdba, 'USAGE') AND pg_relation_size('pg_largeobject') <= $1 \
                    FROM pg_database WHERE datname = current_database()";
         let may: bool = client.query_one(may, &[&VACUUM_MAX]).await?.get(0);
@@ -170,7 +170,7 @@ impl Scratch {
     ///
     /// # Errors
     /// It could not be removed; the next run will.
-    pub(super) async fn remove(self) -> anyhow::Result<()> {
+    pub(crate) async fn remove(self) -> anyhow::Result<()> {
         // The server may have been restarted meanwhile.
         let client = if self.guard.is_closed() {
             sessions::connect(&self.home, &self.facts, PREFIX.trim_end_matches('_')).await?

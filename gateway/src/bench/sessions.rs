@@ -18,7 +18,7 @@ const LEFT_TO_OTHERS: i64 = 26;
 
 /// Opens sessions on a scratch. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     target: Target,
     facts: ServerFacts,
     /// Schema in their search path, and their `application_name`.
@@ -26,7 +26,7 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(target: Target, facts: ServerFacts, name: String) -> Self {
+    pub(crate) fn new(target: Target, facts: ServerFacts, name: String) -> Self {
         Self { target, facts, name }
     }
 
@@ -34,7 +34,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The server does not take another connection.
-    pub(super) async fn open(&self) -> anyhow::Result<Client> {
+    pub(crate) async fn open(&self) -> anyhow::Result<Client> {
         let client = connect(&self.target, &self.facts, &self.name).await?;
         let path = format!("SET search_path = {}", self.name);
         client.batch_execute(&path).await?;
@@ -45,7 +45,7 @@ impl Sessions {
     ///
     /// # Errors
     /// As [`Sessions::open`].
-    pub(super) async fn open_many(&self, count: usize) -> anyhow::Result<Vec<Client>> {
+    pub(crate) async fn open_many(&self, count: usize) -> anyhow::Result<Vec<Client>> {
         let mut clients = vec![self.open().await?];
         let free: i64 = clients[0]
             .query_one(
@@ -68,7 +68,7 @@ impl Sessions {
 }
 
 /// Opens a session with the gateway's settings, under an application name that says whose it is.
-pub(super) async fn connect(target: &Target, facts: &ServerFacts, name: &str) -> anyhow::Result<Client> {
+pub(crate) async fn connect(target: &Target, facts: &ServerFacts, name: &str) -> anyhow::Result<Client> {
     let client = target.connect(CONNECT_TIMEOUT).await?;
     let settings = format!("{} SET application_name = '{name}'", facts.session_settings(Duration::ZERO));
     client.batch_execute(&settings).await?;

@@ -3,7 +3,7 @@
 //! Results go to standard output as tables or, with `--json`, as JSON; `--html` and `--svg` write files besides. The first
 //! signal ends the measurement and cleans up; a second one ends at once, and the next bench cleans up.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -11,11 +11,11 @@ use nix::sys::signal::{Signal, raise};
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::report::Report;
-use crate::bench::{self, Command, Options, html, plot, table};
+use crate::bench::{self, Command, Options, plot};
 use crate::config::Config;
 
-use super::signals::StopSignals;
-use super::{Outcome, WrongUsage, database, output, serve};
+use super::reporting::{Shown, until_signalled, write};
+use super::{Outcome, WrongUsage, database, serve};
 
 pub(super) const EXAMPLE: &str = "Examples:
   lobgate bench curves --html curves.html
@@ -30,12 +30,8 @@ pub(super) struct Args {
     command: Command,
     #[command(flatten)]
     options: Options,
-    /// Print the report as JSON
-    #[arg(long, global = true)]
-    json: bool,
-    /// Write the report with its plots to this HTML file as well
-    #[arg(long, global = true, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
     /// Write the plots to this directory as well, as NAME-PLOT.svg
     #[arg(long, global = true, value_name = "DIR")]
     svg: Option<PathBuf>,
@@ -48,27 +44,10 @@ pub(super) async fn run(args: Args, config: &Config) -> anyhow::Result<Outcome> 
     }
     let checked = args.command.check().and_then(|()| prepare(&args));
     checked.map_err(|error| WrongUsage(format!("{error:#}")))?;
-    let mut signals = StopSignals::install()?;
     let stop = CancellationToken::new();
-    let mut measuring = std::pin::pin!(measure(&args, config, &stop));
-    let report = loop {
-        tokio::select! {
-            ended = &mut measuring => break ended?,
-            signal = signals.next() => {
-                if stop.is_cancelled() {
-                    anyhow::bail!("stopped at once by a second signal ({signal}); the next lobgate bench cleans up");
-                }
-                tracing::info!(signal, "cleaning up; a second signal stops at once");
-                stop.cancel();
-            }
-        }
-    };
+    let report = until_signalled("bench", measure(&args, config, &stop), &stop).await?;
     show(&args, &report)?;
-    // The table says it too.
-    for shortfall in report.shortfalls.iter().filter(|_| args.json) {
-        tracing::error!("{shortfall}");
-    }
-    Ok(if report.shortfalls.is_empty() { Outcome::Done } else { Outcome::ProblemsFound })
+    Ok(args.shown.outcome(&report))
 }
 
 /// Stops this process when the one that holds the other end of its stdin ends, however it does.
@@ -91,15 +70,7 @@ async fn measure(args: &Args, config: &Config, stop: &CancellationToken) -> anyh
 
 /// Sees that the files can be written, before anything is measured.
 fn prepare(args: &Args) -> anyhow::Result<()> {
-    if let Some(path) = &args.html {
-        let there = path.exists();
-        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        opened.with_context(|| format!("--html {} cannot be written", path.display()))?;
-        if !there {
-            // A bench that is stopped leaves no empty report.
-            let _ = std::fs::remove_file(path);
-        }
-    }
+    args.shown.prepare()?;
     if let Some(directory) = &args.svg {
         std::fs::create_dir_all(directory)
             .with_context(|| format!("--svg: the directory {} cannot be made", directory.display()))?;
@@ -108,20 +79,11 @@ fn prepare(args: &Args) -> anyhow::Result<()> {
 }
 
 fn show(args: &Args, report: &Report) -> anyhow::Result<()> {
-    // First, whatever happens to the files.
-    let text = if args.json { serde_json::to_string_pretty(report)? } else { table::text(report) };
-    output::line(&text)?;
-    if let Some(path) = &args.html {
-        write(path, &html::page(report)?)?;
-    }
+    args.shown.show(report)?;
     if let Some(directory) = &args.svg {
         for drawn in &report.plots {
             write(&directory.join(format!("{}-{}.svg", report.name, drawn.id)), &plot::svg(drawn)?)?;
         }
     }
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
 }

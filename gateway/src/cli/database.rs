@@ -5,7 +5,7 @@
 //! [`DatabaseHandle::release`] when they are closed, so that a server run for this command stops in order.
 
 use crate::config::Config;
-use crate::embedded::{AttachedCluster, EmbeddedCluster, EmbeddedError, EmbeddedOptions};
+use crate::embedded::{AttachedCluster, EmbeddedCluster, EmbeddedError, EmbeddedOptions, HeldOff};
 
 /// A database that can be connected to.
 #[derive(Debug)]
@@ -41,6 +41,12 @@ async fn open(config: &Config, options: &EmbeddedOptions) -> Result<DatabaseHand
 }
 
 impl DatabaseHandle {
+    /// The private server, where this command runs it and no other uses it.
+    #[must_use]
+    pub fn sole(&self) -> Option<(&EmbeddedCluster, HeldOff)> {
+        self.guard.as_ref()?.sole()
+    }
+
     /// Gives the database back; stops a server that was run for this command.
     pub async fn release(self) {
         if let Some(attached) = self.guard {

@@ -8,13 +8,14 @@
 //! | 0 | done |
 //! | 1 | failed |
 //! | 2 | wrong usage or configuration |
-//! | 3 | done, and problems were found (`verify`, `sweep report`, `bench limit`) |
+//! | 3 | done, and problems were found (`verify`, `sweep report`, `bench limit`, `drill`) |
 //!
 //! Invariant: no command ends the process itself; every guard is dropped before the exit code is returned.
 
 mod bench;
 mod check_config;
 pub mod database;
+mod drill;
 mod gc;
 mod group;
 mod iam;
@@ -23,6 +24,7 @@ mod migrate;
 mod output;
 mod policy;
 mod progress;
+mod reporting;
 mod serve;
 mod signals;
 mod sweep;
@@ -87,6 +89,9 @@ enum Command {
     /// Measure what the database server can do, without touching anything that is stored
     #[command(after_help = bench::EXAMPLE)]
     Bench(bench::Args),
+    /// Break things on purpose in a scratch database under load, and check that nothing acknowledged is lost
+    #[command(after_help = drill::EXAMPLE)]
+    Drill(drill::Args),
 }
 
 /// An argument that cannot be meant, found before anything was done.
@@ -147,6 +152,7 @@ fn execute(cli: Cli) -> anyhow::Result<Outcome> {
             Command::Group(args) => group::run(args, &config).await,
             Command::Policy(args) => policy::run(args, &config).await,
             Command::Bench(args) => bench::run(args, &config).await,
+            Command::Drill(args) => drill::run(args, &config).await,
         }
     });
     runtime.shutdown_timeout(WIND_DOWN);

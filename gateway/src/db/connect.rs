@@ -53,6 +53,17 @@ pub struct Target {
     root_certificates: Option<String>,
 }
 
+/// A server that a URL names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its name, or the directory of its socket.
+    pub host: Host,
+    /// Where connections go: the name's address where the URL gives one (`hostaddr`), else the name.
+    pub address: Host,
+    /// Its port.
+    pub port: u16,
+}
+
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target")
@@ -109,6 +120,23 @@ impl Target {
         other
     }
 
+    /// Where servers are looked for, in the order of the URL.
+    #[must_use]
+    pub fn places(&self) -> Vec<Place> {
+        let (hosts, addresses) = (self.config.get_hosts(), self.config.get_hostaddrs());
+        let place = |at: usize| {
+            let address = addresses.get(at).map(|address| Host::Tcp(address.to_string()));
+            let host = hosts.get(at).cloned().or_else(|| address.clone())?;
+            Some(Place { address: address.unwrap_or_else(|| host.clone()), host, port: self.port(at) })
+        };
+        (0..hosts.len().max(addresses.len())).filter_map(place).collect()
+    }
+
+    fn port(&self, at: usize) -> u16 {
+        let ports = self.config.get_ports();
+        ports.get(at).or(ports.last()).copied().unwrap_or(5432)
+    }
+
     pub(super) fn config(&self) -> Config {
         self.config.clone()
     }
@@ -132,9 +160,8 @@ impl Target {
 
     /// Where we knocked, and what was said.
     fn refused(&self, error: tokio_postgres::Error) -> String {
-        let ports = self.config.get_ports();
         let place = |(i, host): (usize, &Host)| {
-            let port = ports.get(i).or(ports.last()).copied().unwrap_or(5432);
+            let port = self.port(i);
             match host {
                 Host::Tcp(name) => format!("{name}:{port}"),
                 Host::Unix(directory) => format!("{} (port {port})", directory.display()),

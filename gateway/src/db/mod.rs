@@ -22,7 +22,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::failpoints;
 
-pub use connect::{ConnectError, Target};
+pub use connect::{ConnectError, Place, Target};
 pub use error::{DbError, DbErrorKind};
 pub use migrate::{MigrateError, MigrationState, migrate, migration_state};
 pub use notify::Listener;

@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_postgres::NoTls;
 use tokio_util::sync::CancellationToken;
@@ -57,6 +57,7 @@ pub struct EmbeddedCluster {
     plan: ServerPlan,
     stop: CancellationToken,
     failure: watch::Receiver<Option<String>>,
+    crashes: mpsc::Sender<oneshot::Sender<()>>,
     supervisor: JoinHandle<()>,
     // Given up last, when the server is down.
     lock: OwnerLock,
@@ -68,6 +69,12 @@ pub struct AttachedCluster {
     url: String,
     owned: Option<EmbeddedCluster>,
     _mark: Option<UserMark>,
+}
+
+/// As long as it lives, no other command can begin to use the server.
+#[derive(Debug)]
+pub struct HeldOff {
+    _mark: UserMark,
 }
 
 impl EmbeddedCluster {
@@ -126,8 +133,9 @@ impl EmbeddedCluster {
         tracing::info!(postgres.pid = server.pid(), data_dir = %plan.layout.root.display(), "private PostgreSQL server is running");
         let stop = CancellationToken::new();
         let (failed, failure) = watch::channel(None);
-        let supervisor = tokio::spawn(supervise(server, plan.clone(), stop.clone(), failed));
-        Ok(Self { url: url_of(&plan.socket_dir), plan, stop, failure, supervisor, lock })
+        let (crashes, orders) = mpsc::channel(1);
+        let supervisor = tokio::spawn(supervise(server, plan.clone(), stop.clone(), failed, orders));
+        Ok(Self { url: url_of(&plan.socket_dir), plan, stop, failure, crashes, supervisor, lock })
     }
 
     /// The URL of database `lobgate` as role `lobgate`, which owns it and is no superuser.
@@ -149,6 +157,17 @@ impl EmbeddedCluster {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Kills the server on purpose, as a crash would, and returns once it is running again.
+    ///
+    /// # Errors
+    /// It can't be started again.
+    pub async fn crash(&self) -> Result<(), EmbeddedError> {
+        let (order, done) = oneshot::channel();
+        let gone = || EmbeddedError::Gone { data_dir: self.plan.layout.root.clone() };
+        self.crashes.send(order).await.map_err(|_| gone())?;
+        done.await.map_err(|_| gone())
     }
 
     /// Stops the server in order and gives the data directory up.
@@ -179,6 +198,14 @@ impl AttachedCluster {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The server, where this process runs it and no other command uses it. Newcomers are held off as long as the second
+    /// value lives.
+    #[must_use]
+    pub fn sole(&self) -> Option<(&EmbeddedCluster, HeldOff)> {
+        let cluster = self.owned.as_ref()?;
+        Some((cluster, HeldOff { _mark: UserMark::try_exclude(&cluster.plan.layout)? }))
     }
 
     /// Stops the server if this process started it, once no other command uses it.
@@ -262,13 +289,23 @@ async fn supervise(
     plan: ServerPlan,
     stop: CancellationToken,
     failed: watch::Sender<Option<String>>,
+    mut orders: mpsc::Receiver<oneshot::Sender<()>>,
 ) {
+    let mut ordered: Option<oneshot::Sender<()>> = None;
     loop {
-        let status = tokio::select! {
-            () = stop.cancelled() => return server.stop().await,
-            status = server.ended() => status,
+        let status = loop {
+            tokio::select! {
+                () = stop.cancelled() => return server.stop().await,
+                status = server.ended() => break status,
+                Some(order) = orders.recv(), if ordered.is_none() => {
+                    ordered = Some(order);
+                    server.kill();
+                }
+            }
         };
-        tracing::error!(%status, logs = %plan.layout.logs().display(), "the private PostgreSQL server ended unexpectedly: starting it again");
+        if ordered.is_none() {
+            tracing::error!(%status, logs = %plan.layout.logs().display(), "the private PostgreSQL server ended unexpectedly: starting it again");
+        }
         tokio::select! {
             // A server that was starting is told to stop when it is dropped here.
             () = stop.cancelled() => return,
@@ -282,6 +319,10 @@ async fn supervise(
             },
         }
         tracing::info!(postgres.pid = server.pid(), "private PostgreSQL server is running again");
+        if let Some(order) = ordered.take() {
+            // Whoever ordered it may have been stopped meanwhile.
+            let _ = order.send(());
+        }
     }
 }
 

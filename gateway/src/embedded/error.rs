@@ -36,6 +36,12 @@ pub enum EmbeddedError {
         /// The versions found.
         found: String,
     },
+    /// Its supervisor has given up.
+    #[error("the private PostgreSQL server of {} is not running any more: its logs say why", data_dir.display())]
+    Gone {
+        /// The data directory of lobgate.
+        data_dir: PathBuf,
+    },
     /// Another lobgate holds the data directory.
     #[error(
         "the data directory {} is in use by another lobgate (process {holder}): stop that one or choose another \

@@ -21,6 +21,6 @@ mod settings;
 mod user;
 
 pub use binaries::{Binaries, LEAST_VERSION};
-pub use cluster::{AttachedCluster, EmbeddedCluster, EmbeddedOptions};
+pub use cluster::{AttachedCluster, EmbeddedCluster, EmbeddedOptions, HeldOff};
 pub use credentials::{RootCredentials, encryption_key, new_pair};
 pub use error::EmbeddedError;

@@ -148,6 +148,11 @@ impl ServerProcess {
         self.child.id().and_then(|id| i32::try_from(id).ok())
     }
 
+    /// Kills it without a word; its backends notice by themselves.
+    pub(super) fn kill(&self) {
+        self.signal(Signal::SIGKILL);
+    }
+
     /// Stops the server in order: sessions are ended, transactions rolled back, a checkpoint is written.
     pub(super) async fn stop(mut self) {
         self.signal(Signal::SIGINT);

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use super::http::{Reader, Reply};
 
 /// What follows a head.
-pub(in super::super) enum Body<'a> {
+pub(crate) enum Body<'a> {
     /// These bytes.
     Exactly(&'a [u8]),
     /// Bytes that no other request has.
@@ -22,7 +22,7 @@ pub(in super::super) enum Body<'a> {
 /// The body of requests: some bytes, over and over until `length` are sent. Every turn and every request has others, so
 /// that no server can pass for fast because it keeps equal bytes once.
 #[derive(Clone)]
-pub(in super::super) struct Upload {
+pub(crate) struct Upload {
     bytes: Vec<u8>,
     length: u64,
     stamp: u64,
@@ -33,18 +33,18 @@ const STAMPED: usize = 64 << 10;
 
 impl Upload {
     /// A body of so many bytes; `bytes` must not be empty where `length` isn't 0.
-    pub(in super::super) fn new(bytes: &[u8], length: u64) -> Self {
+    pub(crate) fn new(bytes: &[u8], length: u64) -> Self {
         let (stamp, _) = uuid::Uuid::new_v4().as_u64_pair();
         Self { bytes: take(bytes, length).to_vec(), length, stamp }
     }
 
     /// No body.
-    pub(in super::super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { bytes: Vec::new(), length: 0, stamp: 0 }
     }
 
     /// Its length.
-    pub(in super::super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.length
     }
 
@@ -59,7 +59,7 @@ impl Upload {
 }
 
 /// A connection to an endpoint.
-pub(in super::super) struct Connection {
+pub(crate) struct Connection {
     address: SocketAddr,
     stream: TcpStream,
     reader: Reader,
@@ -70,7 +70,7 @@ impl Connection {
     ///
     /// # Errors
     /// Nobody listens there.
-    pub(in super::super) async fn open(address: SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn open(address: SocketAddr) -> io::Result<Self> {
         Ok(Self { address, stream: connect(address).await?, reader: Reader::new() })
     }
 
@@ -78,7 +78,26 @@ impl Connection {
     ///
     /// # Errors
     /// The connection broke, or the answer is no HTTP.
-    pub(in super::super) async fn exchange(
+    pub(crate) async fn exchange(
+        &mut self,
+        head: &[u8],
+        body: Body<'_>,
+        kept: Option<&mut Vec<u8>>,
+    ) -> io::Result<Reply> {
+        let reply = self.exchange_last(head, body, kept).await?;
+        if !reply.keep_alive {
+            self.stream = connect(self.address).await?;
+            self.reader.clear();
+        }
+        Ok(reply)
+    }
+
+    /// Sends a request and reads the response, as [`Connection::exchange`]; where that does not keep the connection alive,
+    /// no other request may follow.
+    ///
+    /// # Errors
+    /// As [`Connection::exchange`].
+    pub(crate) async fn exchange_last(
         &mut self,
         head: &[u8],
         body: Body<'_>,
@@ -86,16 +105,11 @@ impl Connection {
     ) -> io::Result<Reply> {
         // A server that refuses a body answers before it has it, and may close the way in.
         let sent = self.send(head, body).await;
-        let reply = match (self.reader.reply(&mut self.stream, kept).await, sent) {
-            (Ok(reply), Ok(())) => reply,
-            (Ok(reply), Err(_)) => Reply { keep_alive: false, ..reply },
-            (Err(_), Err(error)) | (Err(error), Ok(())) => return Err(error),
-        };
-        if !reply.keep_alive {
-            self.stream = connect(self.address).await?;
-            self.reader.clear();
+        match (self.reader.reply(&mut self.stream, kept).await, sent) {
+            (Ok(reply), Ok(())) => Ok(reply),
+            (Ok(reply), Err(_)) => Ok(Reply { keep_alive: false, ..reply }),
+            (Err(_), Err(error)) | (Err(error), Ok(())) => Err(error),
         }
-        Ok(reply)
     }
 
     async fn send(&mut self, head: &[u8], body: Body<'_>) -> io::Result<()> {
@@ -124,6 +138,6 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// The first `length` bytes, or all there are.
-pub(super) fn take(body: &[u8], length: u64) -> &[u8] {
+pub(crate) fn take(body: &[u8], length: u64) -> &[u8] {
     &body[..usize::try_from(length).unwrap_or(usize::MAX).min(body.len())]
 }

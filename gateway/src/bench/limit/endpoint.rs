@@ -17,8 +17,8 @@ const SHOWN: usize = 300;
 
 /// Where another server is, as given on the command line.
 #[derive(Clone)]
-pub(in super::super) struct Peer {
-    pub(in super::super) name: String,
+pub(crate) struct Peer {
+    pub(crate) name: String,
     url: String,
     access: String,
     secret: String,
@@ -33,7 +33,7 @@ impl fmt::Debug for Peer {
 
 impl Peer {
     /// `NAME=URL,ACCESS,SECRET[,REGION]`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "write NAME=http://HOST:PORT,ACCESS_KEY,SECRET_KEY[,REGION]";
         let (name, rest) = text.split_once('=').ok_or(FORM)?;
         let fields: Vec<&str> = rest.split(',').collect();
@@ -50,14 +50,14 @@ impl Peer {
     }
 
     /// The keys of a gateway of our own.
-    pub(super) fn ours(url: &str, access: &str, secret: &str, region: &str) -> Self {
+    pub(crate) fn ours(url: &str, access: &str, secret: &str, region: &str) -> Self {
         let [name, url, access, secret, region] = ["lobgate", url, access, secret, region].map(str::to_owned);
         Self { name, url, access, secret, region }
     }
 }
 
 /// The authority of an `http://` URL, and its address.
-pub(super) async fn locate(url: &str) -> anyhow::Result<(String, SocketAddr)> {
+pub(crate) async fn locate(url: &str) -> anyhow::Result<(String, SocketAddr)> {
     let authority = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
     let authority = authority
         .filter(|rest| !rest.contains('/'))
@@ -69,15 +69,15 @@ pub(super) async fn locate(url: &str) -> anyhow::Result<(String, SocketAddr)> {
 
 /// An endpoint, with the bucket that is measured in.
 #[derive(Clone)]
-pub(in super::super) struct Endpoint {
+pub(crate) struct Endpoint {
     /// How it is called in the report.
-    pub(in super::super) name: String,
+    pub(crate) name: String,
     /// Where it listens.
-    pub(in super::super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Signs requests to it.
-    pub(in super::super) signer: Signer,
+    pub(crate) signer: Signer,
     /// The bucket.
-    pub(in super::super) bucket: String,
+    pub(crate) bucket: String,
 }
 
 impl Endpoint {
@@ -85,36 +85,36 @@ impl Endpoint {
     ///
     /// # Errors
     /// The URL names no address.
-    pub(super) async fn find(peer: &Peer, bucket: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn find(peer: &Peer, bucket: &str) -> anyhow::Result<Self> {
         let (host, address) = locate(&peer.url).await?;
         let signer = Signer::new(&host, &peer.access, &peer.secret, &peer.region)?;
         Ok(Self { name: peer.name.clone(), address, signer, bucket: bucket.to_owned() })
     }
 
     /// The path of a key.
-    pub(super) fn path(&self, key: &str) -> String {
+    pub(crate) fn path(&self, key: &str) -> String {
         format!("/{}/{key}", self.bucket)
     }
 
     /// The head of a request for an object.
-    pub(super) fn head(&self, method: &str, key: &str, length: Option<u64>) -> Bytes {
+    pub(crate) fn head(&self, method: &str, key: &str, length: Option<u64>) -> Bytes {
         self.signer.head(&Request { method, path: &self.path(key), length, ..Request::default() })
     }
 
     /// The head of a request for the bucket.
-    pub(super) fn list_head(&self, query: &[(&str, &str)]) -> Bytes {
+    pub(crate) fn list_head(&self, query: &[(&str, &str)]) -> Bytes {
         self.signer.head(&Request { method: "GET", path: &format!("/{}", self.bucket), query, ..Request::default() })
     }
 
     /// A connection for single requests.
-    pub(super) async fn talk(&self) -> anyhow::Result<Talk> {
+    pub(crate) async fn talk(&self) -> anyhow::Result<Talk> {
         let connection = Connection::open(self.address).await;
         let connection = connection.with_context(|| format!("{} does not listen at {}", self.name, self.address))?;
         Ok(Talk { endpoint: self.clone(), connection })
     }
 
     /// Deletes all objects below a prefix.
-    pub(super) async fn empty(&self, prefix: &str) -> anyhow::Result<()> {
+    pub(crate) async fn empty(&self, prefix: &str) -> anyhow::Result<()> {
         let mut talk = self.talk().await?;
         let query = [("list-type", "2"), ("prefix", prefix)];
         loop {
@@ -128,7 +128,7 @@ impl Endpoint {
     }
 
     /// Empties and deletes the bucket.
-    pub(super) async fn clear(&self) -> anyhow::Result<()> {
+    pub(crate) async fn clear(&self) -> anyhow::Result<()> {
         self.empty("").await?;
         let mut talk = self.talk().await?;
         let path = format!("/{}", self.bucket);
@@ -138,14 +138,14 @@ impl Endpoint {
 }
 
 /// One connection to an endpoint, one request at a time.
-pub(in super::super) struct Talk {
+pub(crate) struct Talk {
     endpoint: Endpoint,
     connection: Connection,
 }
 
 impl Talk {
     /// Sends a request.
-    pub(super) async fn ask(&mut self, head: &[u8], body: &[u8]) -> anyhow::Result<(Reply, Vec<u8>)> {
+    pub(crate) async fn ask(&mut self, head: &[u8], body: &[u8]) -> anyhow::Result<(Reply, Vec<u8>)> {
         let mut kept = Vec::new();
         let reply = self.connection.exchange(head, Body::Exactly(body), Some(&mut kept)).await;
         let reply = reply.with_context(|| format!("{} broke off", self.endpoint.name))?;
@@ -153,7 +153,7 @@ impl Talk {
     }
 
     /// Sends a request that has to succeed.
-    pub(super) async fn ok(&mut self, head: &[u8], body: &[u8], what: &str) -> anyhow::Result<Vec<u8>> {
+    pub(crate) async fn ok(&mut self, head: &[u8], body: &[u8], what: &str) -> anyhow::Result<Vec<u8>> {
         let (reply, kept) = self.ask(head, body).await?;
         let name = &self.endpoint.name;
         anyhow::ensure!(
@@ -168,7 +168,7 @@ impl Talk {
     }
 
     /// Makes the bucket.
-    pub(super) async fn create_bucket(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn create_bucket(&mut self) -> anyhow::Result<()> {
         let path = format!("/{}", self.endpoint.bucket);
         let head =
             self.endpoint.signer.head(&Request { method: "PUT", path: &path, length: Some(0), ..Request::default() });
@@ -176,18 +176,18 @@ impl Talk {
     }
 
     /// Stores an object.
-    pub(super) async fn put(&mut self, key: &str, body: &[u8]) -> anyhow::Result<()> {
+    pub(crate) async fn put(&mut self, key: &str, body: &[u8]) -> anyhow::Result<()> {
         let head = self.endpoint.head("PUT", key, Some(body.len() as u64));
         self.ok(&head, body, "PutObject").await.map(|_| ())
     }
 
     /// Reads an object and compares it with what was stored.
-    pub(super) async fn compare(&mut self, key: &str, body: &[u8]) -> anyhow::Result<()> {
+    pub(crate) async fn compare(&mut self, key: &str, body: &[u8]) -> anyhow::Result<()> {
         let got = self.ok(&self.endpoint.head("GET", key, None), b"", "GetObject").await?;
         self.same(&got, body, key)
     }
 
-    pub(super) fn same(&self, got: &[u8], body: &[u8], key: &str) -> anyhow::Result<()> {
+    pub(crate) fn same(&self, got: &[u8], body: &[u8], key: &str) -> anyhow::Result<()> {
         let name = &self.endpoint.name;
         anyhow::ensure!(
             got == body,
@@ -199,14 +199,14 @@ impl Talk {
     }
 
     /// DeleteObjects.
-    pub(super) async fn delete_many(&mut self, keys: &[String]) -> anyhow::Result<()> {
+    pub(crate) async fn delete_many(&mut self, keys: &[String]) -> anyhow::Result<()> {
         let (head, body) = delete_many(&self.endpoint, keys);
         self.ok(&head, &body, "DeleteObjects").await.map(|_| ())
     }
 }
 
 /// A DeleteObjects request.
-pub(super) fn delete_many(endpoint: &Endpoint, keys: &[String]) -> (Bytes, Vec<u8>) {
+pub(crate) fn delete_many(endpoint: &Endpoint, keys: &[String]) -> (Bytes, Vec<u8>) {
     let mut body = "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>".to_owned();
     for key in keys {
         body.push_str(&format!("<Object><Key>{key}</Key></Object>"));
@@ -223,7 +223,7 @@ pub(super) fn delete_many(endpoint: &Endpoint, keys: &[String]) -> (Bytes, Vec<u
 }
 
 /// What stands in the elements of a name. Keys of a bench need no entities.
-pub(super) fn values(xml: &[u8], element: &str) -> Vec<String> {
+pub(crate) fn values(xml: &[u8], element: &str) -> Vec<String> {
     let (open, close) = (format!("<{element}>"), format!("</{element}>"));
     let text = String::from_utf8_lossy(xml);
     let parts = text.split(open.as_str()).skip(1);
@@ -231,12 +231,12 @@ pub(super) fn values(xml: &[u8], element: &str) -> Vec<String> {
 }
 
 /// How often a text stands in a body.
-pub(super) fn count(body: &[u8], text: &str) -> usize {
+pub(crate) fn count(body: &[u8], text: &str) -> usize {
     body.windows(text.len()).filter(|part| *part == text.as_bytes()).count()
 }
 
 /// The beginning of an error document, on one line.
-pub(super) fn shown(body: &[u8]) -> String {
+pub(crate) fn shown(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned();
     if text.is_empty() { "(no body)".to_owned() } else { text.split_whitespace().collect::<Vec<_>>().join(" ") }
 }

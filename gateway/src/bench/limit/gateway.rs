@@ -35,31 +35,30 @@ const OURS: [&str; 7] =
     ["listen", "admin_listen", "database_url", "data_dir", "root_access_key", "root_secret_key", "postgres_bin"];
 
 /// A running gateway.
-pub(in super::super) struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
     log: Log,
     peer: Peer,
-    /// From its start until it served.
-    pub(super) took: Duration,
+    took: Duration,
 }
 
 /// What it has to know.
-pub(in super::super) struct Plan<'a> {
-    pub(super) config: &'a Config,
+pub(crate) struct Plan<'a> {
+    pub(crate) config: &'a Config,
     /// Name and value of settings that are its own.
-    pub(super) settings: Vec<(String, String)>,
+    pub(crate) settings: Vec<(String, String)>,
 }
 
 type Log = Arc<Mutex<VecDeque<String>>>;
 
 impl<'a> Plan<'a> {
     /// On a database.
-    pub(super) fn on_database(config: &'a Config, url: String) -> Self {
+    pub(crate) fn on_database(config: &'a Config, url: String) -> Self {
         Self { config, settings: vec![("database_url".to_owned(), url)] }
     }
 
     /// With a private server.
-    pub(super) fn in_directory(config: &'a Config, directory: &std::path::Path) -> Self {
+    pub(crate) fn in_directory(config: &'a Config, directory: &std::path::Path) -> Self {
         let mut settings = vec![("data_dir".to_owned(), directory.display().to_string())];
         let binaries = config.postgres_bin.as_ref().map(|path| path.display().to_string());
         settings.extend(binaries.map(|path| ("postgres_bin".to_owned(), path)));
@@ -67,7 +66,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Without a cache of blocks.
-    pub(super) fn uncached(mut self) -> Self {
+    pub(crate) fn uncached(mut self) -> Self {
         self.settings.push((CACHE.to_owned(), "0".to_owned()));
         self
     }
@@ -87,7 +86,7 @@ impl Gateway {
     ///
     /// # Errors
     /// It does not serve; the end of its log is in the error.
-    pub(super) async fn start(plan: &Plan<'_>) -> anyhow::Result<Self> {
+    pub(crate) async fn start(plan: &Plan<'_>) -> anyhow::Result<Self> {
         let secret = uuid::Uuid::new_v4().simple().to_string();
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["bench", "gateway"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -118,12 +117,25 @@ impl Gateway {
     }
 
     /// How to reach it.
-    pub(super) fn peer(&self) -> &Peer {
+    pub(crate) fn peer(&self) -> &Peer {
         &self.peer
     }
 
+    /// From its start until it served.
+    pub(crate) fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// Kills it: no chance to finish anything.
+    ///
+    /// # Errors
+    /// It can't be killed or waited for.
+    pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill().await.context("the gateway can't be killed")
+    }
+
     /// The most memory it ever had, where the system tells.
-    pub(super) fn peak_memory(&self) -> anyhow::Result<u64> {
+    pub(crate) fn peak_memory(&self) -> anyhow::Result<u64> {
         let pid = self.child.id().context("the gateway has ended")?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM is told")?;
@@ -135,7 +147,7 @@ impl Gateway {
     ///
     /// # Errors
     /// It does not end.
-    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         self.signal(Signal::SIGTERM);
         let ended = tokio::time::timeout(STOPPING, self.child.wait()).await;
         ended.context("the gateway does not stop")?.map(|_| ()).context("the gateway can't be waited for")
@@ -189,14 +201,14 @@ async fn follow(stream: impl AsyncRead + Unpin, log: Log, endpoint: Option<mpsc:
 }
 
 /// Bytes of blocks that a gateway with these settings keeps; `None` where this version keeps none.
-pub(super) fn cache(config: &Config) -> Option<u64> {
+pub(crate) fn cache(config: &Config) -> Option<u64> {
     let settings = config.settings();
     let value = settings.iter().find(|(key, _)| key == CACHE).map(|(_, value)| plain(value))?;
     parse_size(&value).ok()
 }
 
 /// The same server and role, with another database. What is named last counts.
-pub(super) fn on_database(url: &str, name: &str) -> String {
+pub(crate) fn on_database(url: &str, name: &str) -> String {
     let separator = match url {
         _ if !url.starts_with("postgres://") && !url.starts_with("postgresql://") => ' ',
         _ if url.contains('?') => '&',

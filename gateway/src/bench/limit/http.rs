@@ -15,17 +15,17 @@ const BUFFER: usize = 256 << 10;
 
 /// How a response ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Reply {
+pub(crate) struct Reply {
     /// Its status.
-    pub(in super::super) status: u16,
+    pub(crate) status: u16,
     /// Bytes of its body.
-    pub(in super::super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Whether the connection can be used again.
-    pub(in super::super) keep_alive: bool,
+    pub(crate) keep_alive: bool,
 }
 
 /// Reads responses, one after another.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     buffer: Box<[u8]>,
     /// What came and was not used yet.
     ready: Range<usize>,
@@ -40,12 +40,12 @@ enum Framing {
 }
 
 impl Reader {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { buffer: vec![0; BUFFER].into_boxed_slice(), ready: 0..0 }
     }
 
     /// Forgets what was read of a connection that is given up.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.ready = 0..0;
     }
 
@@ -53,7 +53,7 @@ impl Reader {
     ///
     /// # Errors
     /// The connection broke, or this is no HTTP.
-    pub(super) async fn reply(
+    pub(crate) async fn reply(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         mut kept: Option<&mut Vec<u8>>,

@@ -4,21 +4,22 @@
 //! calls on the same server and against other endpoints, in turns. A row is a question, a bar is the ratio that is
 //! promised for it. `rows` names them; each group has a file. `load` sends requests, `connection`, `http` and `presign` are
 //! what it sends with, `bars` judges.
+//! `drills` has its gateways and requests from here too.
 //! Invariant: an endpoint that gives wrong bytes or refuses a request has no figure.
 
 mod bars;
-mod connection;
+pub(crate) mod connection;
 mod constant;
-mod endpoint;
+pub(crate) mod endpoint;
 mod fill;
-mod gateway;
+pub(crate) mod gateway;
 mod growth;
-mod http;
+pub(crate) mod http;
 mod large_get;
 mod large_put;
 mod list;
 mod load;
-mod presign;
+pub(crate) mod presign;
 mod process;
 mod rows;
 mod small;

@@ -17,7 +17,7 @@ const SERVICE: &str = "s3";
 
 /// Signs requests to one endpoint.
 #[derive(Clone)]
-pub(in super::super) struct Signer {
+pub(crate) struct Signer {
     host: String,
     credential: String,
     region: String,
@@ -27,17 +27,17 @@ pub(in super::super) struct Signer {
 
 /// What is asked of an endpoint.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in super::super) struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// `GET`, `PUT`, …
-    pub(in super::super) method: &'a str,
+    pub(crate) method: &'a str,
     /// The path, not encoded.
-    pub(in super::super) path: &'a str,
+    pub(crate) path: &'a str,
     /// Names and values of the query, not encoded.
-    pub(in super::super) query: &'a [(&'a str, &'a str)],
+    pub(crate) query: &'a [(&'a str, &'a str)],
     /// Headers besides `host`, names in lower case.
-    pub(in super::super) headers: &'a [(&'a str, &'a str)],
+    pub(crate) headers: &'a [(&'a str, &'a str)],
     /// Bytes of the body that will follow.
-    pub(in super::super) length: Option<u64>,
+    pub(crate) length: Option<u64>,
 }
 
 impl Signer {
@@ -45,7 +45,7 @@ impl Signer {
     ///
     /// # Errors
     /// The clock shows a date that S3 has no form for.
-    pub(in super::super) fn new(host: &str, access: &str, secret: &str, region: &str) -> anyhow::Result<Self> {
+    pub(crate) fn new(host: &str, access: &str, secret: &str, region: &str) -> anyhow::Result<Self> {
         let form = format_description!("[year][month][day]T[hour][minute][second]Z");
         let now = OffsetDateTime::now_utc().format(&form)?;
         Self::at(&now, host, access, secret, region)
@@ -63,7 +63,7 @@ impl Signer {
     }
 
     /// The head of a request, ready to be sent.
-    pub(in super::super) fn head(&self, request: &Request<'_>) -> Bytes {
+    pub(crate) fn head(&self, request: &Request<'_>) -> Bytes {
         let target = self.target(request, EXPIRES_SECONDS);
         let mut head = format!("{} {target} HTTP/1.1\r\nhost: {}\r\n", request.method, self.host);
         for (name, value) in request.headers {
@@ -101,7 +101,7 @@ impl Signer {
 }
 
 /// The `Content-MD5` of a body, which DeleteObjects asks for.
-pub(in super::super) fn content_md5(body: &[u8]) -> String {
+pub(crate) fn content_md5(body: &[u8]) -> String {
     use base64::Engine as _;
     use md5::Digest as _;
     base64::engine::general_purpose::STANDARD.encode(md5::Md5::digest(body))

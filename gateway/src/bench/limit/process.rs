@@ -82,7 +82,7 @@ pub(super) async fn starts(stage: &Stage<'_>) -> anyhow::Result<Vec<Line>> {
 
 async fn start(stage: &Stage<'_>, directory: &Path) -> anyhow::Result<f64> {
     let gateway = Gateway::start(&Plan::in_directory(stage.lab.config, directory)).await?;
-    let took = gateway.took;
+    let took = gateway.took();
     gateway.stop().await?;
     Ok(milliseconds(took))
 }
