@@ -86,8 +86,11 @@ struct Course {
     /// How many there were.
     faults: u64,
     /// Adds what only this drill can tell.
-    tell: Box<dyn FnOnce(&Record, &mut Report) + Send>,
+    tell: Tell,
 }
+
+/// Adds to a report what a drill has seen.
+type Tell = Box<dyn FnOnce(&Record, &mut Report) + Send>;
 
 impl Command {
     fn name(&self) -> &'static str {
