@@ -31,8 +31,16 @@ const LINES: usize = 5;
 /// The setting that says how much of the blocks read is kept in memory.
 const CACHE: &str = "cache.memory";
 /// Settings that the bench makes itself.
-const OURS: [&str; 7] =
-    ["listen", "admin_listen", "database_url", "data_dir", "root_access_key", "root_secret_key", "postgres_bin"];
+const OURS: [&str; 8] = [
+    "listen",
+    "admin_listen",
+    "database_url",
+    "data_dir",
+    "root_access_key",
+    "root_secret_key",
+    "postgres_bin",
+    "auth.encryption_key",
+];
 
 /// A running gateway.
 pub(crate) struct Gateway {
