@@ -141,3 +141,21 @@ async fn preferred_owners_get_what_is_granted_to_them() {
     assert_eq!(owner(bob.request("GET", "/lists/his?acl").send().await), bob.id);
     assert_ne!(owner(stage.request("GET", "/lists/given?acl").send().await), bob.id);
 }
+
+#[tokio::test]
+async fn a_policy_can_keep_writers_from_setting_lists() {
+    let stage = Stage::start().await;
+    let bob = stage.user("bob").await;
+    with_lists(&stage, "lists", "ObjectWriter", Some("public-read-write")).await;
+    let put = || bob.request("PUT", "/lists/a").header("x-amz-acl", "public-read").body("x");
+    assert_eq!(put().send().await.status, 200);
+    let policy = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Principal": {"AWS": "bob"},
+        "Action": "s3:PutObjectAcl", "Resource": "arn:aws:s3:::lists/*"}]}"#;
+    assert_eq!(stage.request("PUT", "/lists?policy").body(policy).send().await.status, 204);
+    assert_eq!(put().send().await.refusal(), (403, "AccessDenied".to_owned()));
+    let upload = bob.request("POST", "/lists/b?uploads").header("x-amz-acl", "public-read").send().await;
+    assert_eq!(upload.refusal(), (403, "AccessDenied".to_owned()));
+    let copy = bob.request("PUT", "/lists/b").header("x-amz-copy-source", "/lists/a").header("x-amz-acl", "public-read");
+    assert_eq!(copy.send().await.refusal(), (403, "AccessDenied".to_owned()));
+    assert_eq!(bob.request("PUT", "/lists/a").body("x").send().await.status, 200);
+}

@@ -57,6 +57,11 @@ fn writing(headers: &HeaderMap) -> Vec<&'static str> {
     actions
 }
 
+/// Whether a write says who is granted what.
+pub(super) fn sets_list(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name == "x-amz-acl" || name.as_str().starts_with("x-amz-grant-"))
+}
+
 fn bypass(headers: &HeaderMap) -> Option<&'static str> {
     let value = headers.get("x-amz-bypass-governance-retention")?;
     value.as_bytes().eq_ignore_ascii_case(b"true").then_some("s3:BypassGovernanceRetention")

@@ -109,6 +109,9 @@ impl Permit {
         for action in actions {
             self.require(action, resource).await?;
         }
+        if matches!(op, "PutObject" | "CopyObject" | "CreateMultipartUpload") {
+            self.require_list(resource, headers)?;
+        }
         if resource.key.is_some() && (op.starts_with("Get") || op.starts_with("Head")) {
             let bucket = Resource { key: None, version: None, ..resource };
             self.may_list =
@@ -125,7 +128,21 @@ impl Permit {
         for action in operation::actions("PutObject", false, headers) {
             self.require(action, resource).await?;
         }
-        Ok(())
+        self.require_list(resource, headers)
+    }
+
+    /// Lets a write set a list: who will own the object may, unless a policy denies it; where policies are attached to the
+    /// caller, they have to allow it.
+    fn require_list(&self, resource: Resource<'_>, headers: &HeaderMap) -> S3Result<()> {
+        let rules = self.rules.as_deref().filter(|rules| rules.has_acls());
+        if rules.is_none() || !operation::sets_list(headers) {
+            return Ok(());
+        }
+        match self.judge("s3:PutObjectAcl", resource, rules, &self.context) {
+            Verdict::Allowed => Ok(()),
+            Verdict::AskObject(_) if self.caller().is_none_or(|caller| caller.policies.is_empty()) => Ok(()),
+            Verdict::AskObject(_) | Verdict::Denied => Err(denied()),
+        }
     }
 
     /// Lets an action pass on something in the bucket of the request.
