@@ -155,7 +155,8 @@ async fn a_policy_can_keep_writers_from_setting_lists() {
     assert_eq!(put().send().await.refusal(), (403, "AccessDenied".to_owned()));
     let upload = bob.request("POST", "/lists/b?uploads").header("x-amz-acl", "public-read").send().await;
     assert_eq!(upload.refusal(), (403, "AccessDenied".to_owned()));
-    let copy = bob.request("PUT", "/lists/b").header("x-amz-copy-source", "/lists/a").header("x-amz-acl", "public-read");
+    let copy =
+        bob.request("PUT", "/lists/b").header("x-amz-copy-source", "/lists/a").header("x-amz-acl", "public-read");
     assert_eq!(copy.send().await.refusal(), (403, "AccessDenied".to_owned()));
     assert_eq!(bob.request("PUT", "/lists/a").body("x").send().await.status, 200);
 }
