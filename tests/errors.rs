@@ -85,7 +85,6 @@ async fn sub_resources_that_lobgate_does_not_have_are_not_implemented() {
         "encryption",
         "intelligent-tiering",
         "inventory",
-        "lifecycle",
         "logging",
         "metrics",
         "notification",

@@ -6,6 +6,8 @@ CREATE TABLE lobgate.lifecycle_run (
     bucket_id     integer PRIMARY KEY REFERENCES lobgate.bucket (id) ON DELETE CASCADE,
     -- the run under way, or the last one
     run           uuid NOT NULL,
+    -- the rules it applies, or applied
+    document      text NOT NULL,
     started_at    timestamptz NOT NULL,
     finished_at   timestamptz,
     claimed_until timestamptz NOT NULL
@@ -31,15 +33,15 @@ BEGIN
         WHERE s.kind = 'lifecycle'
           AND (r.bucket_id IS NULL
                OR r.finished_at IS NULL AND r.claimed_until < v_now
-               OR r.finished_at IS NOT NULL AND r.started_at < greatest(v_midnight, s.updated_at))
+               OR r.finished_at IS NOT NULL AND (r.started_at < v_midnight OR r.document <> s.document))
         ORDER BY r.started_at NULLS FIRST, b.id
     LOOP
-        INSERT INTO lobgate.lifecycle_run AS r (bucket_id, run, started_at, claimed_until)
-        SELECT v_due.id, p_run, v_now, v_now + p_claim
+        INSERT INTO lobgate.lifecycle_run AS r (bucket_id, run, document, started_at, claimed_until)
+        SELECT v_due.id, p_run, v_due.document, v_now, v_now + p_claim
         -- Held, so that it is not deleted in between; one that is gone is passed over.
         FROM lobgate.bucket b WHERE b.id = v_due.id FOR KEY SHARE
         ON CONFLICT (bucket_id) DO UPDATE
-            SET run = p_run, started_at = v_now, finished_at = NULL, claimed_until = v_now + p_claim
+            SET run = p_run, document = v_due.document, started_at = v_now, finished_at = NULL, claimed_until = v_now + p_claim
             -- Looked at again under the row's lock: another may have come first.
             WHERE r.claimed_until < v_now OR r.finished_at IS NOT NULL AND r.finished_at < v_now;
         IF FOUND THEN
@@ -50,18 +52,21 @@ BEGIN
 END
 $$;
 
--- Renews a claim, or ends its run. False: it is another's now, or the bucket or its rules are gone or were changed.
+-- Renews a claim, or ends its run. False: the run is over, or another's by now, or has lost its bucket or its rules; rules
+-- that were changed are due at once.
 CREATE FUNCTION lobgate.renew_lifecycle(p_bucket integer, p_run uuid, p_claim interval, p_finished boolean) RETURNS boolean
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    v_holds boolean := EXISTS (
+        SELECT FROM lobgate.bucket_setting s JOIN lobgate.lifecycle_run r ON r.bucket_id = s.bucket_id
+        WHERE s.bucket_id = p_bucket AND s.kind = 'lifecycle' AND s.document = r.document);
 BEGIN
     UPDATE lobgate.lifecycle_run r SET
-        claimed_until = CASE WHEN p_finished THEN r.claimed_until ELSE clock_timestamp() + p_claim END,
-        finished_at = CASE WHEN p_finished THEN clock_timestamp() END
+        claimed_until = clock_timestamp() + p_claim,
+        finished_at = CASE WHEN p_finished OR NOT v_holds THEN clock_timestamp() END
     WHERE r.bucket_id = p_bucket AND r.run = p_run AND r.finished_at IS NULL;
-    RETURN FOUND AND (p_finished OR EXISTS (
-        SELECT FROM lobgate.bucket_setting s JOIN lobgate.lifecycle_run r ON r.bucket_id = s.bucket_id
-        WHERE s.bucket_id = p_bucket AND s.kind = 'lifecycle' AND s.updated_at <= r.started_at));
+    RETURN FOUND AND v_holds;
 END
 $$;
 

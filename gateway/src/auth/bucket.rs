@@ -1,8 +1,10 @@
-//! What decides about a bucket: its owner, its policy, its list, its object ownership, its public access block.
+//! What decides about a bucket: its owner, its policy, its list, its object ownership, its public access block; and, since
+//! answers tell of them, its lifecycle rules.
 
 use serde::{Deserialize, Serialize};
 
 use crate::storage::bucket_settings::Setting;
+use crate::storage::lifecycle::Lifecycle;
 use crate::storage::users::BucketAccess;
 
 use super::Owner;
@@ -78,6 +80,8 @@ pub struct BucketRules {
     pub ownership: ObjectOwnership,
     /// Its public access block.
     pub block: PublicAccessBlock,
+    /// Its lifecycle rules.
+    pub lifecycle: Lifecycle,
 }
 
 impl BucketRules {
@@ -104,6 +108,8 @@ impl BucketRules {
         let acl = text(Setting::Acl).and_then(|t| serde_json::from_str(t).map_err(&mut told).ok());
         let ownership = text(Setting::ObjectOwnership).and_then(|t| serde_json::from_str(t).map_err(&mut told).ok());
         let block = text(Setting::PublicAccessBlock).and_then(|t| serde_json::from_str(t).map_err(&mut told).ok());
+        // These decide nothing here: who applies them tells of what cannot be read.
+        let lifecycle = text(Setting::Lifecycle).and_then(|t| serde_json::from_str(t).ok());
         Self {
             name: name.to_owned(),
             owner_account: stored.owner_account.unwrap_or_else(|| account_of(&stored.owner)),
@@ -113,6 +119,7 @@ impl BucketRules {
             acl,
             ownership: ownership.unwrap_or_default(),
             block: block.unwrap_or_default(),
+            lifecycle: lifecycle.unwrap_or_default(),
         }
     }
 

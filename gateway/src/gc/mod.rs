@@ -1,10 +1,12 @@
-//! Background work of a gateway: renewing its lease, reaping removed contents, expiring uploads, vacuuming.
+//! Background work of a gateway: renewing its lease, reaping removed contents, expiring uploads, applying
+//! lifecycle rules, vacuuming.
 //!
 //! Every gateway runs all of it; locks in the database see to it that one reaps at a time. Why a reader never meets a
 //! hole is argued where it is decided, at `lobgate.reap` in the migrations; the part that lies with this process is in
 //! `storage/running_reads.rs`. Work is paced by its own cost: after a round the reaper rests as long as the round took,
 //! so that it never takes more than half of one connection's time.
 
+mod lifecycle;
 mod pace;
 pub mod sweep;
 mod trouble;
@@ -29,6 +31,8 @@ const VACUUM_INTERVAL: Duration = Duration::from_secs(60);
 const RENEWAL_RETRY: Duration = Duration::from_millis(250);
 /// Time between two looks for abandoned uploads, in rounds of the reaper.
 const EXPIRY_ROUNDS: u32 = 30;
+/// Time between two looks for buckets whose lifecycle rules are due, in rounds of the reaper.
+const LIFECYCLE_ROUNDS: u32 = 10;
 /// Uploads expired at once.
 const EXPIRY_BATCH: u32 = 100;
 
@@ -46,6 +50,8 @@ pub struct GcOptions {
 /// Starts the background work; it ends when `shutdown` is cancelled, the lease last.
 pub fn start(storage: &Storage, lease: Lease, options: GcOptions, tasks: &TaskTracker, shutdown: &CancellationToken) {
     tasks.spawn(keep_lease(lease.clone(), options.interval, shutdown.clone()));
+    let interval = options.interval * LIFECYCLE_ROUNDS;
+    tasks.spawn(lifecycle::keep(storage.clone(), lease.clone(), interval, shutdown.clone()));
     let collector = Collector {
         storage: storage.clone(),
         lease,

@@ -22,6 +22,7 @@ pub(crate) mod cors;
 mod delete_object;
 pub(crate) mod error;
 mod get_object;
+mod lifecycle;
 pub(crate) mod list_entries;
 mod list_objects;
 mod list_uploads;
@@ -115,9 +116,11 @@ operations! {
     get_bucket_cors: GetBucketCorsInput => GetBucketCorsOutput = cors::get;
     put_bucket_cors: PutBucketCorsInput => PutBucketCorsOutput = cors::put;
     delete_bucket_cors: DeleteBucketCorsInput => DeleteBucketCorsOutput = cors::delete;
+    get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput => GetBucketLifecycleConfigurationOutput = lifecycle::get;
+    put_bucket_lifecycle_configuration: PutBucketLifecycleConfigurationInput => PutBucketLifecycleConfigurationOutput = lifecycle::put;
+    delete_bucket_lifecycle: DeleteBucketLifecycleInput => DeleteBucketLifecycleOutput = lifecycle::delete;
 
     get_bucket_encryption: GetBucketEncryptionInput => GetBucketEncryptionOutput = not_configured::encryption;
-    get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput => GetBucketLifecycleConfigurationOutput = not_configured::lifecycle;
     get_bucket_policy: GetBucketPolicyInput => GetBucketPolicyOutput = bucket_policy::get;
     put_bucket_policy: PutBucketPolicyInput => PutBucketPolicyOutput = bucket_policy::put;
     delete_bucket_policy: DeleteBucketPolicyInput => DeleteBucketPolicyOutput = bucket_policy::delete;

@@ -35,11 +35,6 @@ answer!(
     ))
 );
 answer!(
-    /// GetBucketLifecycleConfiguration.
-    lifecycle, GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput,
-    Err(s3_error!(NoSuchLifecycleConfiguration, "The lifecycle configuration does not exist"))
-);
-answer!(
     /// GetBucketReplication.
     replication, GetBucketReplicationInput, GetBucketReplicationOutput,
     Err(s3_error!(ReplicationConfigurationNotFoundError, "The replication configuration was not found"))

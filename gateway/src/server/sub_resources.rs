@@ -34,7 +34,6 @@ const READABLE: &[&str] = &[
     "encryption",
     "intelligent-tiering",
     "inventory",
-    "lifecycle",
     "logging",
     "metrics",
     "notification",
@@ -73,7 +72,7 @@ fn supported(key: &str) -> Option<(Level, &'static [Method])> {
         "versioning" | "object-lock" => Some((Level::Bucket, &[Method::GET, Method::PUT])),
         "versions" => Some((Level::Bucket, &[Method::GET])),
         "legal-hold" | "retention" => Some((Level::Object, &[Method::GET, Method::PUT])),
-        "cors" | "ownershipControls" | "policy" | "publicAccessBlock" => {
+        "cors" | "lifecycle" | "ownershipControls" | "policy" | "publicAccessBlock" => {
             Some((Level::Bucket, &[Method::GET, Method::PUT, Method::DELETE]))
         }
         "attributes" => Some((Level::Object, &[Method::GET])),

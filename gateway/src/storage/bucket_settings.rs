@@ -21,6 +21,8 @@ pub enum Setting {
     Acl,
     /// Who owns its objects.
     ObjectOwnership,
+    /// When its versions and uploads expire.
+    Lifecycle,
 }
 
 impl Setting {
@@ -34,6 +36,7 @@ impl Setting {
             Self::Policy => "policy",
             Self::Acl => "acl",
             Self::ObjectOwnership => "object_ownership",
+            Self::Lifecycle => "lifecycle",
         }
     }
 }

@@ -15,6 +15,9 @@ use super::version_types::Tags;
 pub struct Lifecycle {
     /// All rules, in the order given.
     pub rules: Vec<Rule>,
+    /// `x-amz-transition-default-minimum-object-size`, which says nothing as long as nothing moves to other storage classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transition_minimum: Option<String>,
 }
 
 /// One rule. Each of its actions stands for itself.
@@ -93,6 +96,17 @@ pub struct NoncurrentExpiration {
     pub keep: Option<u32>,
 }
 
+/// What rules do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Current versions and delete markers expire.
+    Expiration,
+    /// Versions expire that newer ones took the place of.
+    NoncurrentExpiration,
+    /// Uploads are aborted.
+    AbortUpload,
+}
+
 /// A version that rules are asked about.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
@@ -166,22 +180,19 @@ impl Lifecycle {
             .min_by_key(|(at, _)| *at)
     }
 
-    /// Whether any rule says anything of current versions or delete markers.
+    /// The prefixes of the keys that rules with an action are about: in ascending order, none of them inside another.
     #[must_use]
-    pub fn has_expiration(&self) -> bool {
-        self.enabled().any(|rule| rule.expiration.is_some_and(|e| e != Expiration::Nothing))
-    }
-
-    /// Whether any rule says anything of past versions.
-    #[must_use]
-    pub fn has_noncurrent(&self) -> bool {
-        self.enabled().any(|rule| rule.noncurrent.is_some())
-    }
-
-    /// Whether any rule says anything of uploads.
-    #[must_use]
-    pub fn has_abort(&self) -> bool {
-        self.enabled().any(|rule| rule.abort_upload_days.is_some())
+    pub fn prefixes(&self, action: Action) -> Vec<&str> {
+        let with_action = self.enabled().filter(|rule| match action {
+            Action::Expiration => rule.expiration.is_some_and(|expiration| expiration != Expiration::Nothing),
+            Action::NoncurrentExpiration => rule.noncurrent.is_some(),
+            Action::AbortUpload => rule.abort_upload_days.is_some(),
+        });
+        let mut prefixes: Vec<_> = with_action.map(|rule| rule.filter.prefix.as_deref().unwrap_or_default()).collect();
+        prefixes.sort_unstable();
+        // Whatever lies inside another comes after it, with nothing between that does not lie inside it, too.
+        prefixes.dedup_by(|next, kept| next.starts_with(*kept));
+        prefixes
     }
 }
 
@@ -201,7 +212,7 @@ mod tests {
 
     fn rule(filter: Filter, expiration: Expiration) -> Lifecycle {
         let rule = Rule { id: "r".into(), enabled: true, filter, expiration: Some(expiration), ..Rule::default() };
-        Lifecycle { rules: vec![rule] }
+        Lifecycle { rules: vec![rule], ..Lifecycle::default() }
     }
 
     fn tags(pairs: &[(&str, &str)]) -> Tags {
@@ -268,12 +279,29 @@ mod tests {
                 noncurrent: Some(NoncurrentExpiration { days: 2, keep: Some(3) }),
                 ..Rule::default()
             }],
+            ..Lifecycle::default()
         };
         let past = Candidate { key: "k", object: None, last_modified: STORED };
         let drops = |newer, now| lifecycle.drops_noncurrent(&past, STORED, newer, now);
         assert!(drops(3, datetime!(2014-01-18 00:00 UTC)));
         assert!(!drops(2, datetime!(2014-01-18 00:00 UTC)));
         assert!(!drops(3, datetime!(2014-01-17 23:59 UTC)));
+    }
+
+    #[test]
+    fn only_the_keys_of_rules_are_gone_through() {
+        let of = |prefix: Option<&str>, enabled| Rule {
+            enabled,
+            filter: Filter { prefix: prefix.map(str::to_owned), ..Filter::default() },
+            abort_upload_days: Some(1),
+            ..Rule::default()
+        };
+        let rules = vec![of(Some("b/"), true), of(Some("a/x"), true), of(Some("a/"), true), of(Some("c"), false)];
+        let mut lifecycle = Lifecycle { rules, ..Lifecycle::default() };
+        assert_eq!(lifecycle.prefixes(Action::AbortUpload), ["a/", "b/"]);
+        assert!(lifecycle.prefixes(Action::Expiration).is_empty());
+        lifecycle.rules.push(of(None, true));
+        assert_eq!(lifecycle.prefixes(Action::AbortUpload), [""]);
     }
 
     proptest! {

@@ -154,6 +154,15 @@ impl Storage {
         Err(ErrorKind::NoSuchUpload.into())
     }
 
+    /// Aborts an upload that a listing showed.
+    ///
+    /// # Errors
+    /// As [`Storage::abort_upload`].
+    pub async fn abort_listed_upload(&self, bucket: &BucketName, upload: &Upload) -> Result<()> {
+        let key = ObjectKey::parse(&upload.key).map_err(|_| ErrorKind::NoSuchUpload)?;
+        self.abort_upload(bucket, &key, upload.id).await
+    }
+
     /// The parts of an upload, after a number, at most `max`.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ pub(super) mod buckets;
 pub(super) mod contents;
 pub(super) mod instances;
 pub(super) mod inventory;
+pub(super) mod lifecycle;
 pub(super) mod listing;
 pub(super) mod locate;
 pub(super) mod objects;
