@@ -15,7 +15,7 @@ use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, decode, header_name, invalid_value};
 use super::error::{from_storage, malformed_xml};
 use super::multipart::upload_id;
-use super::{Answer, Gateway, conditions, names, range};
+use super::{Answer, Gateway, conditions, expiration_headers, names, range};
 
 /// CompleteMultipartUpload.
 pub(super) async fn complete(
@@ -46,13 +46,17 @@ pub(super) async fn complete(
     };
     let completed = gateway.storage.complete_upload(complete).await.map_err(from_storage)?;
 
+    let (tags, published) = (&upload.settings.tags, &completed.published);
+    let since = published.written.last_modified;
+    let expiration = expiration_headers::expiration(&req.extensions, &input.key, tags, published.size, since);
     let texts = ChecksumTexts::new(completed.checksum.as_ref(), Some(completed.parts_count));
     let mut output = CompleteMultipartUploadOutput {
         location: Some(location(&req.headers, &input.bucket, &input.key)),
         bucket: Some(input.bucket),
         key: Some(names::xml_text(&input.key).into_owned()),
-        version_id: super::versions::text(completed.published.written.version),
-        e_tag: Some(ETag::Strong(completed.published.etag)),
+        version_id: super::versions::text(published.written.version),
+        expiration,
+        e_tag: Some(ETag::Strong(published.etag.clone())),
         ..Default::default()
     };
     output.checksum_type = set_checksum!(output, texts);

@@ -17,7 +17,7 @@ use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::conditions::ReadConditions;
 use super::error::{from_storage, not_implemented};
 use super::multipart::upload_id;
-use super::{Answer, Gateway, acl, checksums, conditions, metadata, names, object_lock, parties, range, versions};
+use super::{Answer, Gateway, acl, checksums, conditions, expiration_headers, metadata, names, object_lock, parties, range, versions};
 
 /// CopyObject.
 pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {
@@ -45,6 +45,7 @@ pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>)
     if !replace_tags {
         settings.tags.clone_from(&source.info.tags);
     }
+    let tags = settings.tags.clone();
     let object = PublishObject {
         bucket,
         key,
@@ -57,6 +58,8 @@ pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>)
     let texts = ChecksumTexts::new(object.checksum.as_ref(), source.info.parts_count);
     let published = gateway.storage.copy_object(&source, object).await.map_err(from_storage)?;
 
+    let since = published.written.last_modified;
+    let expiration = expiration_headers::expiration(&req.extensions, &req.input.key, &tags, published.size, since);
     let mut result = CopyObjectResult {
         e_tag: Some(ETag::Strong(published.etag)),
         last_modified: Some(published.written.last_modified.into()),
@@ -67,6 +70,7 @@ pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>)
         copy_object_result: Some(result),
         copy_source_version_id: versions::text(source.info.version),
         version_id: versions::text(published.written.version),
+        expiration,
         ..Default::default()
     };
     Ok(S3Response::new(output))

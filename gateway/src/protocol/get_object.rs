@@ -3,17 +3,17 @@
 //! One query locates the object and holds its content. 404, 304, 412 and 416 are decided from that, in this order,
 //! before a byte of content is read; after the headers the only way to fail is to cut the connection.
 
-use http::{HeaderMap, StatusCode};
+use http::{Extensions, HeaderMap, StatusCode};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
-use crate::storage::Located;
+use crate::storage::{Located, ObjectVersion};
 use crate::storage::types::{Checksum, ObjectInfo, RangeRequest};
 
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::conditions::ReadConditions;
 use super::error::from_storage;
-use super::{Answer, Gateway, SetAside, body, metadata, object_lock, parties, range, versions};
+use super::{Answer, Gateway, SetAside, body, expiration_headers, metadata, object_lock, parties, range, versions};
 
 /// Sets what GetObject and HeadObject say alike.
 macro_rules! describe {
@@ -59,6 +59,7 @@ pub(super) async fn get(gateway: &Gateway, mut req: S3Request<GetObjectInput>) -
 
     let mut output = GetObjectOutput::default();
     describe!(output, &located.info, &selected, wants_checksum(req.input.checksum_mode.as_ref()));
+    output.expiration = expiration(&located.info, &req.extensions, &object);
     let status = selected.status();
     output.body = Some(body::outgoing(located.open().await.map_err(from_storage)?));
     Ok(S3Response::with_status(output, status))
@@ -76,7 +77,17 @@ pub(super) async fn head(gateway: &Gateway, mut req: S3Request<HeadObjectInput>)
 
     let mut output = HeadObjectOutput::default();
     describe!(output, &located.info, &selected, wants_checksum(req.input.checksum_mode.as_ref()));
+    output.expiration = expiration(&located.info, &req.extensions, &object);
     Ok(S3Response::with_status(output, selected.status()))
+}
+
+/// `x-amz-expiration`: of a current version, so not of one that the client named.
+fn expiration(info: &ObjectInfo, extensions: &Extensions, object: &ObjectVersion) -> Option<String> {
+    let (key, tags) = (object.key.as_str(), &info.tags);
+    if object.version.is_some() {
+        return None;
+    }
+    expiration_headers::expiration(extensions, key, tags, info.size, info.last_modified)
 }
 
 /// Puts headers back that were set aside before s3s saw them.

@@ -16,7 +16,7 @@ use super::list_objects::max_entries;
 use super::multipart::{format_upload_id, parse_upload_id, upload_id};
 use super::names::NameEncoding;
 use super::parties::Owners;
-use super::{Answer, Gateway, metadata, names};
+use super::{Answer, Gateway, expiration_headers, metadata, names};
 
 /// ListParts.
 pub(super) async fn parts(gateway: &Gateway, req: S3Request<ListPartsInput>) -> Answer<ListPartsOutput> {
@@ -32,7 +32,10 @@ pub(super) async fn parts(gateway: &Gateway, req: S3Request<ListPartsInput>) -> 
 
     let (upload, page) = gateway.storage.list_parts(&bucket, &key, id, after, max).await.map_err(from_storage)?;
     let last = page.entries.last().map_or(after, |part| part.number);
+    let (abort_date, abort_rule_id) = expiration_headers::abort(&req.extensions, &input.key, upload.initiated_at).unzip();
     let output = ListPartsOutput {
+        abort_date,
+        abort_rule_id,
         bucket: Some(input.bucket),
         checksum_algorithm: upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm)),
         checksum_type: upload.checksum.map(|(_, kind)| checksum_type(kind)),

@@ -21,6 +21,7 @@ mod copy_object;
 pub(crate) mod cors;
 mod delete_object;
 pub(crate) mod error;
+mod expiration_headers;
 mod get_object;
 mod lifecycle;
 pub(crate) mod list_entries;

@@ -7,6 +7,7 @@
 
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::storage::types::{ChecksumAlgorithm as Algorithm, ChecksumType as Kind, UploadId};
@@ -16,7 +17,7 @@ use super::body::Upload;
 use super::checksum_fields::{ChecksumTexts, checksum_algorithm, checksum_type, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, Declared};
 use super::error::{from_storage, no_object_lock, no_such_upload};
-use super::{Answer, Gateway, acl, body, checksums, metadata, names, object_lock, range};
+use super::{Answer, Gateway, acl, body, checksums, expiration_headers, metadata, names, object_lock, range};
 
 /// CreateMultipartUpload.
 pub(super) async fn create(
@@ -45,12 +46,16 @@ pub(super) async fn create(
         settings,
     };
     let id = gateway.storage.create_upload(upload).await.map_err(from_storage)?;
+    let abort = expiration_headers::abort(&req.extensions, &req.input.key, OffsetDateTime::now_utc());
+    let (abort_date, abort_rule_id) = abort.unzip();
     let output = CreateMultipartUploadOutput {
         bucket: Some(req.input.bucket),
         checksum_algorithm: declared.map(|(algorithm, _)| checksum_algorithm(algorithm)),
         checksum_type: declared.map(|(_, kind)| checksum_type(kind)),
         key: Some(names::xml_text(&req.input.key).into_owned()),
         upload_id: Some(format_upload_id(id)),
+        abort_date,
+        abort_rule_id,
         ..Default::default()
     };
     Ok(S3Response::new(output))

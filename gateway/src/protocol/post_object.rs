@@ -12,7 +12,7 @@ use s3s::xml::{Deserialize as _, Deserializer};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::error::{internal, malformed_xml};
-use super::put_object::{NewObject, store};
+use super::put_object::{NewObject, Stored, store};
 use super::{Answer, Gateway, names, parties, tagging, versions};
 
 /// POST Object.
@@ -33,7 +33,7 @@ pub(super) async fn post(gateway: &Gateway, mut req: S3Request<PostObjectInput>)
         metadata: req.input.metadata.take(),
         content: req.input.body.take(),
     };
-    let (published, _) = store(gateway, object).await?;
+    let Stored { published, expiration, .. } = store(gateway, object).await?;
 
     let mut answered = HeaderMap::new();
     let mut say = |name: HeaderName, value: String| {
@@ -44,6 +44,9 @@ pub(super) async fn post(gateway: &Gateway, mut req: S3Request<PostObjectInput>)
     say(header::ETAG, format!("\"{}\"", published.etag));
     if let Some(version) = versions::text(published.written.version) {
         say(HeaderName::from_static("x-amz-version-id"), version);
+    }
+    if let Some(expiration) = expiration {
+        say(HeaderName::from_static("x-amz-expiration"), expiration);
     }
     // A redirect has a location of its own, which s3s writes.
     if req.input.success_action_redirect.is_none() {

@@ -13,7 +13,7 @@ use super::body::Upload;
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, Declared};
 use super::error::from_storage;
-use super::{Answer, Gateway, acl, body, checksums, conditions, metadata, names, object_lock, versions};
+use super::{Answer, Gateway, acl, body, checksums, conditions, expiration_headers, metadata, names, object_lock, versions};
 
 /// PutObject.
 pub(super) async fn put(gateway: &Gateway, mut req: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
@@ -27,10 +27,11 @@ pub(super) async fn put(gateway: &Gateway, mut req: S3Request<PutObjectInput>) -
         metadata: req.input.metadata.take(),
         content: req.input.body.take(),
     };
-    let (published, texts) = store(gateway, object).await?;
+    let Stored { published, texts, expiration } = store(gateway, object).await?;
     let mut output = PutObjectOutput {
         e_tag: Some(ETag::Strong(published.etag)),
         version_id: versions::text(published.written.version),
+        expiration,
         ..Default::default()
     };
     output.checksum_type = set_checksum!(output, texts);
@@ -52,8 +53,17 @@ pub(super) struct NewObject<'a> {
     pub(super) content: Option<StreamingBlob>,
 }
 
+/// An object stored, and what is told of it.
+pub(super) struct Stored {
+    pub(super) published: Published,
+    /// Its checksum.
+    pub(super) texts: ChecksumTexts,
+    /// `x-amz-expiration`.
+    pub(super) expiration: Option<String>,
+}
+
 /// Stores an object.
-pub(super) async fn store(gateway: &Gateway, new: NewObject<'_>) -> S3Result<(Published, ChecksumTexts)> {
+pub(super) async fn store(gateway: &Gateway, new: NewObject<'_>) -> S3Result<Stored> {
     let (bucket, key) = (names::bucket(new.bucket), names::key(new.key)?);
     let (owner, acl) = acl::of_write(new.headers, new.extensions).await?;
     let attributes = metadata::attributes(new.headers, new.metadata)?;
@@ -75,7 +85,10 @@ pub(super) async fn store(gateway: &Gateway, new: NewObject<'_>) -> S3Result<(Pu
 
     let checksum = checksums::full_object(&staged, algorithm);
     let texts = ChecksumTexts::new(checksum.as_ref(), None);
+    let tags = settings.tags.clone();
     let object = PublishObject { bucket, key, owner: owner.id, attributes, checksum, conditions, settings };
     let published = gateway.storage.publish_object(staged, object).await.map_err(from_storage)?;
-    Ok((published, texts))
+    let since = published.written.last_modified;
+    let expiration = expiration_headers::expiration(new.extensions, new.key, &tags, published.size, since);
+    Ok(Stored { published, texts, expiration })
 }
