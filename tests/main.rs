@@ -28,6 +28,7 @@ mod faults;
 mod gc;
 mod keys;
 mod layering;
+mod lifecycle;
 mod listing;
 mod listing_model;
 mod load;
