@@ -9,7 +9,7 @@ use crate::harness::{Stage, eventually};
 use crate::versions::{put, set_versioning};
 
 /// Gateways look for due rules ten times as rarely.
-const OFTEN: [(&str, &str); 1] = [("LOBGATE_GC_INTERVAL", "50ms")];
+const OFTEN: [(&str, &str); 1] = [("LOBGATE_GC_INTERVAL", "100ms")];
 
 fn document(rules: &str) -> String {
     format!("<LifecycleConfiguration>{rules}</LifecycleConfiguration>")
@@ -112,15 +112,19 @@ async fn rules_that_say_nothing_or_too_much_are_refused() {
     let long = "i".repeat(256);
     let expiration = |inner: &str| rule("r", "", &format!("<Expiration>{inner}</Expiration>"));
     let tag = "<Tag><Key>k</Key><Value>v</Value></Tag>";
-    let abort = "<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>";
+    let abort =
+        "<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>";
     let kept = |n: i32| {
-        let action = format!("<NoncurrentDays>1</NoncurrentDays><NewerNoncurrentVersions>{n}</NewerNoncurrentVersions>");
+        let action =
+            format!("<NoncurrentDays>1</NoncurrentDays><NewerNoncurrentVersions>{n}</NewerNoncurrentVersions>");
         rule("r", "", &format!("<NoncurrentVersionExpiration>{action}</NoncurrentVersionExpiration>"))
     };
     let of_marker = "<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>";
     let transition = "<Transition><Days>1</Days><StorageClass>GLACIER</StorageClass></Transition>";
-    let bad_transition = "<Transition><Date>2030-01-01T01:00:00Z</Date><StorageClass>GLACIER</StorageClass></Transition>";
-    let bounds = "<And><ObjectSizeGreaterThan>9</ObjectSizeGreaterThan><ObjectSizeLessThan>9</ObjectSizeLessThan></And>";
+    let bad_transition =
+        "<Transition><Date>2030-01-01T01:00:00Z</Date><StorageClass>GLACIER</StorageClass></Transition>";
+    let bounds =
+        "<And><ObjectSizeGreaterThan>9</ObjectSizeGreaterThan><ObjectSizeLessThan>9</ObjectSizeLessThan></And>";
     let many: String = (0..1001).map(|n| rule(&n.to_string(), "", &days(1))).collect();
     let cases = [
         (String::new(), 400, "MalformedXML"),
@@ -259,7 +263,8 @@ async fn uploads_are_aborted_when_their_days_have_passed() {
     let age = "UPDATE lobgate.upload SET initiated_at = initiated_at - interval '3 days'";
     stage.database.execute(age).await;
     let young = create("tmp/young").await;
-    let abort = "<AbortIncompleteMultipartUpload><DaysAfterInitiation>2</DaysAfterInitiation></AbortIncompleteMultipartUpload>";
+    let abort =
+        "<AbortIncompleteMultipartUpload><DaysAfterInitiation>2</DaysAfterInitiation></AbortIncompleteMultipartUpload>";
     apply(&stage, &rule("abort", "<Prefix>tmp/</Prefix>", abort)).await;
     let listed = stage.request("GET", "/bucket?uploads").send().await.xml_all("Key");
     assert_eq!(listed, ["keep/old", "tmp/young"]);

@@ -166,7 +166,8 @@ impl Applying<'_> {
         loop {
             let pace = Pace::begin();
             let page = self.storage.current_versions(self.run, prefix, last.as_deref(), PAGE).await?;
-            let markers: Vec<_> = page.iter().filter(|v| self.drops_marker(v)).map(|v| (v.key.as_str(), v.place)).collect();
+            let markers: Vec<_> =
+                page.iter().filter(|v| self.drops_marker(v)).map(|v| (v.key.as_str(), v.place)).collect();
             if !markers.is_empty() {
                 self.counts.markers += self.storage.expire_versions(self.run, &markers).await?;
             }

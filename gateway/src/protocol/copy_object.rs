@@ -17,7 +17,10 @@ use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::conditions::ReadConditions;
 use super::error::{from_storage, not_implemented};
 use super::multipart::upload_id;
-use super::{Answer, Gateway, acl, checksums, conditions, expiration_headers, metadata, names, object_lock, parties, range, versions};
+use super::{
+    Answer, Gateway, acl, checksums, conditions, expiration_headers, metadata, names, object_lock, parties, range,
+    versions,
+};
 
 /// CopyObject.
 pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {

@@ -7,8 +7,8 @@ use http::{Extensions, HeaderMap, StatusCode};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
-use crate::storage::{Located, ObjectVersion};
 use crate::storage::types::{Checksum, ObjectInfo, RangeRequest};
+use crate::storage::{Located, ObjectVersion};
 
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::conditions::ReadConditions;

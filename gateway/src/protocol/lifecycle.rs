@@ -32,9 +32,8 @@ pub(super) async fn get(
 ) -> Answer<GetBucketLifecycleConfigurationOutput> {
     gateway.admit(&req)?;
     let stored: Option<Lifecycle> = bucket_settings::stored(gateway, &req.input.bucket, Setting::Lifecycle).await?;
-    let lifecycle = stored.ok_or_else(|| {
-        s3_error!(NoSuchLifecycleConfiguration, "The lifecycle configuration does not exist")
-    })?;
+    let lifecycle =
+        stored.ok_or_else(|| s3_error!(NoSuchLifecycleConfiguration, "The lifecycle configuration does not exist"))?;
     let minimum = lifecycle.transition_minimum.map_or_else(default_minimum, TransitionDefaultMinimumObjectSize::from);
     Ok(S3Response::new(GetBucketLifecycleConfigurationOutput {
         rules: Some(lifecycle.rules.into_iter().map(shown).collect()),
@@ -136,7 +135,10 @@ fn checked_rule(rule: LifecycleRule) -> S3Result<Rule> {
         enabled,
         expiration: rule.expiration.map(|expiration| checked_expiration(expiration, &filter)).transpose()?,
         noncurrent: rule.noncurrent_version_expiration.map(checked_noncurrent).transpose()?,
-        abort_upload_days: rule.abort_incomplete_multipart_upload.map(|abort| checked_abort(&abort, &filter)).transpose()?,
+        abort_upload_days: rule
+            .abort_incomplete_multipart_upload
+            .map(|abort| checked_abort(&abort, &filter))
+            .transpose()?,
         filter,
     };
     if checked.expiration.is_none() && checked.noncurrent.is_none() && checked.abort_upload_days.is_none() {
@@ -179,7 +181,11 @@ fn checked_and(and: LifecycleRuleAndOperator) -> S3Result<Filter> {
         smaller_than: and.object_size_less_than.map(checked_size).transpose()?,
         tags,
     };
-    if filter.prefix.is_none() && filter.tags.is_empty() && filter.larger_than.is_none() && filter.smaller_than.is_none() {
+    if filter.prefix.is_none()
+        && filter.tags.is_empty()
+        && filter.larger_than.is_none()
+        && filter.smaller_than.is_none()
+    {
         return Err(malformed_xml());
     }
     if let (Some(larger), Some(smaller)) = (filter.larger_than, filter.smaller_than)
@@ -283,12 +289,8 @@ fn shown_filter(filter: Filter) -> LifecycleRuleFilter {
     let (prefix, larger, smaller) =
         (filter.prefix.as_deref().map(text), filter.larger_than.map(signed), filter.smaller_than.map(signed));
     if filter.form == FilterForm::And {
-        let and = LifecycleRuleAndOperator {
-            object_size_greater_than: larger,
-            object_size_less_than: smaller,
-            prefix,
-            tags,
-        };
+        let and =
+            LifecycleRuleAndOperator { object_size_greater_than: larger, object_size_less_than: smaller, prefix, tags };
         return LifecycleRuleFilter { and: Some(and), ..Default::default() };
     }
     LifecycleRuleFilter {

@@ -32,7 +32,8 @@ pub(super) async fn parts(gateway: &Gateway, req: S3Request<ListPartsInput>) -> 
 
     let (upload, page) = gateway.storage.list_parts(&bucket, &key, id, after, max).await.map_err(from_storage)?;
     let last = page.entries.last().map_or(after, |part| part.number);
-    let (abort_date, abort_rule_id) = expiration_headers::abort(&req.extensions, &input.key, upload.initiated_at).unzip();
+    let (abort_date, abort_rule_id) =
+        expiration_headers::abort(&req.extensions, &input.key, upload.initiated_at).unzip();
     let output = ListPartsOutput {
         abort_date,
         abort_rule_id,

@@ -13,7 +13,9 @@ use super::body::Upload;
 use super::checksum_fields::{ChecksumTexts, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, Declared};
 use super::error::from_storage;
-use super::{Answer, Gateway, acl, body, checksums, conditions, expiration_headers, metadata, names, object_lock, versions};
+use super::{
+    Answer, Gateway, acl, body, checksums, conditions, expiration_headers, metadata, names, object_lock, versions,
+};
 
 /// PutObject.
 pub(super) async fn put(gateway: &Gateway, mut req: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {

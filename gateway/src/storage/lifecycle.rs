@@ -165,7 +165,13 @@ impl Lifecycle {
     /// Whether a version is to go by `now` which another took the place of at `since`. `newer`: how many there are between
     /// it and the current version.
     #[must_use]
-    pub fn drops_noncurrent(&self, past: &Candidate<'_>, since: OffsetDateTime, newer: u64, now: OffsetDateTime) -> bool {
+    pub fn drops_noncurrent(
+        &self,
+        past: &Candidate<'_>,
+        since: OffsetDateTime,
+        newer: u64,
+        now: OffsetDateTime,
+    ) -> bool {
         self.enabled().filter(|rule| rule.filter.matches(past)).filter_map(|rule| rule.noncurrent).any(|action| {
             days_after(since, action.days) <= now && action.keep.is_none_or(|keep| newer >= u64::from(keep))
         })

@@ -21,7 +21,8 @@ FROM lobgate.claim_lifecycle($1 /* run */, make_interval(secs => $2 /* claim */)
 
 static RENEW: Statement = Statement {
     name: "renew_lifecycle",
-    sql: "-- renew_lifecycle
+    sql:
+        "-- renew_lifecycle
 SELECT lobgate.renew_lifecycle($1 /* bucket */, $2 /* run */, make_interval(secs => $3 /* claim */), $4 /* finished */)",
     types: &[Type::INT4, Type::UUID, Type::FLOAT8, Type::BOOL],
 };
