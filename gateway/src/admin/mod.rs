@@ -29,7 +29,7 @@ const LATENCY_BUCKETS: &[f64] =
     &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// Every metric and what it counts, for the HELP lines.
-const COUNTERS: [(&str, &str); 7] = [
+const COUNTERS: [(&str, &str); 8] = [
     ("lobgate_requests_total", "Requests that were answered, by operation and status"),
     ("lobgate_response_bytes_total", "Bytes of response bodies that were sent, by operation"),
     ("lobgate_cache_hits_total", "Blocks of contents that were read from memory"),
@@ -37,6 +37,7 @@ const COUNTERS: [(&str, &str); 7] = [
     ("lobgate_cache_evictions_total", "Blocks that made room for others"),
     ("lobgate_reaped_contents_total", "Contents that were destroyed after their last reference and reader were gone"),
     ("lobgate_reaped_bytes_total", "Bytes of these contents"),
+    ("lobgate_lifecycle_expired_total", "Versions, delete markers and uploads that ended by lifecycle rules, by action"),
 ];
 const GAUGES: [(&str, &str); 2] = [
     ("lobgate_cache_bytes", "Bytes of the blocks in memory"),
