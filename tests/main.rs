@@ -46,6 +46,7 @@ mod pooler;
 mod post_forms;
 mod ranges;
 mod removal;
+mod renaming;
 mod sigv2;
 mod streaming;
 mod tagging;

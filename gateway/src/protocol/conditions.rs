@@ -10,6 +10,7 @@ use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use time::OffsetDateTime;
 
+use crate::storage::VersionConditions;
 use crate::storage::types::{EtagSet, ObjectInfo, WriteConditions};
 
 use super::error::{empty_headers_for_error, not_implemented, precondition_failed};
@@ -64,6 +65,29 @@ impl ReadConditions {
                 if_unmodified_since: HeaderName::from_static("x-amz-copy-source-if-unmodified-since"),
             },
         )
+    }
+
+    /// The conditions on the source of a rename.
+    pub(super) fn of_rename_source(headers: &HeaderMap) -> Self {
+        Self::from_headers(
+            headers,
+            &Names {
+                if_match: HeaderName::from_static("x-amz-rename-source-if-match"),
+                if_none_match: HeaderName::from_static("x-amz-rename-source-if-none-match"),
+                if_modified_since: HeaderName::from_static("x-amz-rename-source-if-modified-since"),
+                if_unmodified_since: HeaderName::from_static("x-amz-rename-source-if-unmodified-since"),
+            },
+        )
+    }
+
+    /// The same, for the statement of a rename to decide.
+    pub(super) fn left_to_the_statement(self) -> VersionConditions {
+        VersionConditions {
+            if_match: self.if_match,
+            if_none_match: self.if_none_match,
+            if_modified_since: self.if_modified_since,
+            if_unmodified_since: self.if_unmodified_since,
+        }
     }
 
     fn from_headers(headers: &HeaderMap, names: &Names) -> Self {

@@ -47,6 +47,11 @@ pub(crate) fn from_storage(error: StorageError) -> S3Error {
             "The request is not valid for the current state of the bucket: object lock needs versioning to be enabled."
         ),
         ErrorKind::NoSuchUpload => no_such_upload(),
+        ErrorKind::TokenOfAnother => custom(
+            "IdempotencyParameterMismatch",
+            StatusCode::BAD_REQUEST,
+            "Parameters on this idempotent request are inconsistent with parameters used in previous request(s).",
+        ),
         ErrorKind::PreconditionFailed => precondition_failed(),
         ErrorKind::InvalidPart => s3_error!(
             InvalidPart,

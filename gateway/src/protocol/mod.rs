@@ -39,6 +39,7 @@ mod parties;
 mod post_object;
 mod put_object;
 pub(crate) mod range;
+mod rename_object;
 mod tagging;
 mod versions;
 
@@ -154,6 +155,7 @@ operations! {
     put_object: PutObjectInput => PutObjectOutput = put_object::put;
     post_object: PostObjectInput => PostObjectOutput = post_object::post;
     copy_object: CopyObjectInput => CopyObjectOutput = copy_object::copy;
+    rename_object: RenameObjectInput => RenameObjectOutput = rename_object::rename;
     delete_object: DeleteObjectInput => DeleteObjectOutput = delete_object::one;
     delete_objects: DeleteObjectsInput => DeleteObjectsOutput = delete_object::many;
 

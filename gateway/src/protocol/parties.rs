@@ -100,6 +100,14 @@ pub(super) async fn admit_source(headers: &HeaderMap, extensions: &Extensions, s
     admission::check_owner(headers, "x-amz-source-expected-bucket-owner", Some(&rules))
 }
 
+/// Lets a rename read its source and delete it.
+pub(super) async fn admit_rename(extensions: &Extensions, bucket: &str, source: &str) -> S3Result<()> {
+    let Some(permit) = permit(extensions) else { return Ok(()) };
+    let resource = Resource { bucket: Some(bucket), key: Some(source), version: None };
+    permit.require("s3:GetObject", resource).await?;
+    permit.require("s3:DeleteObject", resource).await
+}
+
 /// Lets a form write under its key.
 pub(super) async fn admit_write(extensions: &Extensions, bucket: &str, key: &str, headers: &HeaderMap) -> S3Result<()> {
     let Some(permit) = permit(extensions) else { return Ok(()) };

@@ -19,7 +19,6 @@ const UNSUPPORTED: &[&str] = &[
     "metadataInventoryTable",
     "metadataJournalTable",
     "metadataTable",
-    "renameObject",
     "restore",
     "select",
     "select-type",
@@ -76,6 +75,7 @@ fn supported(key: &str) -> Option<(Level, &'static [Method])> {
             Some((Level::Bucket, &[Method::GET, Method::PUT, Method::DELETE]))
         }
         "attributes" => Some((Level::Object, &[Method::GET])),
+        "renameObject" => Some((Level::Object, &[Method::PUT])),
         "uploadId" => Some((Level::Object, &[Method::GET, Method::PUT, Method::POST, Method::DELETE])),
         _ => None,
     }

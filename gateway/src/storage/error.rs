@@ -40,6 +40,8 @@ pub enum ErrorKind {
     InvalidBucketState,
     /// The multipart upload does not exist, was completed or aborted.
     NoSuchUpload,
+    /// The token of a rename was used for another one.
+    TokenOfAnother,
     /// A condition of the request does not hold.
     PreconditionFailed,
     /// The upload lacks a named part, or the part has another ETag or checksum.
@@ -88,6 +90,7 @@ impl ErrorKind {
             Self::NoObjectLock => "no_object_lock",
             Self::InvalidBucketState => "invalid_bucket_state",
             Self::NoSuchUpload => "no_such_upload",
+            Self::TokenOfAnother => "token_of_another",
             Self::PreconditionFailed => "precondition_failed",
             Self::InvalidPart => "invalid_part",
             Self::EntityTooSmall => "entity_too_small",
@@ -150,6 +153,7 @@ impl From<DbError> for StorageError {
             (_, Some("LG007")) => ErrorKind::NoObjectLock,
             (_, Some("LG008")) => ErrorKind::InvalidBucketState,
             (_, Some("LG009")) => ErrorKind::NoSuchVersion,
+            (_, Some("LG011")) => ErrorKind::TokenOfAnother,
             (_, Some("LG010")) => ErrorKind::DeleteMarker,
             // disk_full, and the limit of temporary space
             (_, Some("53100" | "53400")) => ErrorKind::NoSpace,

@@ -14,6 +14,7 @@ pub(super) mod locate;
 pub(super) mod objects;
 pub(super) mod puts;
 pub(super) mod removal;
+pub(super) mod renaming;
 pub(super) mod uploads;
 pub(super) mod users;
 pub(super) mod version_listing;
