@@ -37,7 +37,10 @@ const COUNTERS: [(&str, &str); 8] = [
     ("lobgate_cache_evictions_total", "Blocks that made room for others"),
     ("lobgate_reaped_contents_total", "Contents that were destroyed after their last reference and reader were gone"),
     ("lobgate_reaped_bytes_total", "Bytes of these contents"),
-    ("lobgate_lifecycle_expired_total", "Versions, delete markers and uploads that ended by lifecycle rules, by action"),
+    (
+        "lobgate_lifecycle_expired_total",
+        "Versions, delete markers and uploads that ended by lifecycle rules, by action",
+    ),
 ];
 const GAUGES: [(&str, &str); 2] = [
     ("lobgate_cache_bytes", "Bytes of the blocks in memory"),
