@@ -111,6 +111,47 @@ async fn put_if_match_replaces_only_what_it_names() {
 }
 
 #[tokio::test]
+async fn a_batch_deletes_only_what_its_conditions_name() {
+    use aws_sdk_s3::types::{Delete, ObjectIdentifier};
+    let stage = Stage::start().await;
+    for key in ["etag", "size", "time", "wrong-etag", "wrong-size", "wrong-time"] {
+        stage.put(key, b"12345").await;
+    }
+    let head = stage.s3.head_object().bucket("bucket").key("etag").send().await.expect("head");
+    let time = |key: &'static str| {
+        let head = stage.s3.head_object().bucket("bucket").key(key);
+        async move { *head.send().await.expect("head").last_modified().expect("a time") }
+    };
+    let early = aws_sdk_s3::primitives::DateTime::from_secs(1_000_000_000);
+    let object = |key: &str| ObjectIdentifier::builder().key(key);
+    let objects = [
+        object("etag").e_tag(head.e_tag().expect("an ETag")),
+        object("size").size(5),
+        object("time").last_modified_time(time("time").await),
+        object("wrong-etag").e_tag("\"0123\""),
+        object("wrong-size").size(6),
+        object("wrong-time").last_modified_time(early),
+        object("absent").size(5),
+    ];
+    let objects: Vec<_> = objects.into_iter().map(|object| object.build().expect("an object")).collect();
+    let delete = Delete::builder().set_objects(Some(objects)).build().expect("a document");
+    let deleted = stage.s3.delete_objects().bucket("bucket").delete(delete).send().await.expect("an answer");
+    let gone: Vec<_> = deleted.deleted().iter().filter_map(|d| d.key()).collect();
+    assert_eq!(gone, ["etag", "size", "time"]);
+    let refused: Vec<_> = deleted.errors().iter().filter_map(|e| e.key().zip(e.code())).collect();
+    assert_eq!(
+        refused,
+        [
+            ("wrong-etag", "PreconditionFailed"),
+            ("wrong-size", "PreconditionFailed"),
+            ("wrong-time", "PreconditionFailed"),
+            ("absent", "NoSuchKey")
+        ]
+    );
+    assert!(stage.exists("wrong-etag").await && !stage.exists("etag").await);
+}
+
+#[tokio::test]
 async fn delete_if_match_deletes_only_what_it_names() {
     let stage = Stage::start().await;
     stage.put("k", b"one").await;

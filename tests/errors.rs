@@ -124,6 +124,29 @@ async fn sub_resources_that_lobgate_does_not_have_are_not_implemented() {
 }
 
 #[tokio::test]
+async fn encryption_is_refused_wherever_it_is_asked_for() {
+    let stage = Stage::start().await;
+    stage.put("k", b"hello").await;
+    for (name, value) in [
+        ("x-amz-server-side-encryption", "AES256"),
+        ("x-amz-server-side-encryption", "aws:kms"),
+        ("x-amz-server-side-encryption-aws-kms-key-id", "key"),
+        ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+        ("x-amz-server-side-encryption-customer-key-md5", "CY9rzUYh03PK3k6DJie09g=="),
+    ] {
+        for (method, target) in [("PUT", path("new")), ("POST", format!("{}?uploads", path("new")))] {
+            let refused = stage.request(method, &target).header(name, value).send().await;
+            assert_eq!(refused.refusal(), (501, "NotImplemented".to_owned()), "{method} with {name}");
+        }
+        let copy = stage.request("PUT", &path("new")).header("x-amz-copy-source", "/bucket/k");
+        assert_eq!(copy.header(name, value).send().await.status, 501, "a copy with {name}");
+        let read = stage.request("GET", &path("k")).header(name, value).send().await;
+        assert_eq!(read.status, 501, "GET with {name}");
+    }
+    assert!(!stage.exists("new").await, "nothing is stored unencrypted instead");
+}
+
+#[tokio::test]
 async fn a_sub_resource_with_a_value_or_further_keys_is_still_itself() {
     let stage = Stage::start().await;
     stage.put("k", b"hello").await;

@@ -25,6 +25,7 @@ mod drill;
 mod embedded;
 mod errors;
 mod faults;
+mod features;
 mod gc;
 mod keys;
 mod layering;
