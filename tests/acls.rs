@@ -41,6 +41,31 @@ async fn lists_are_off_unless_ownership_switches_them_on() {
 }
 
 #[tokio::test]
+async fn without_controls_lists_count_as_before_there_were_any() {
+    let stage = Stage::start().await;
+    for _ in 0..2 {
+        assert_eq!(stage.request("DELETE", "/bucket?ownershipControls").send().await.status, 204);
+    }
+    let controls = stage.request("GET", "/bucket?ownershipControls").send().await;
+    assert_eq!(controls.refusal(), (404, "OwnershipControlsNotFoundError".to_owned()));
+    let put = stage.request("PUT", "/bucket/k").header("x-amz-acl", "public-read").body("x");
+    assert_eq!(put.send().await.status, 200);
+    assert_eq!(stage.request("GET", "/bucket/k").anonymous().send().await.body, b"x");
+}
+
+#[tokio::test]
+async fn an_operator_chooses_the_ownership_of_new_buckets() {
+    let stage = Stage::with(&[("LOBGATE_AUTH_DEFAULT_OBJECT_OWNERSHIP", "ObjectWriter")]).await;
+    let ownership = |bucket: &str| stage.request("GET", &format!("/{bucket}?ownershipControls"));
+    assert_eq!(ownership("bucket").send().await.xml("ObjectOwnership").as_deref(), Some("ObjectWriter"));
+    let create = stage.request("PUT", "/public").header("x-amz-acl", "public-read");
+    assert_eq!(create.send().await.status, 200);
+    assert_eq!(stage.request("GET", "/public").anonymous().send().await.status, 200);
+    with_lists(&stage, "strict", "BucketOwnerEnforced", None).await;
+    assert_eq!(ownership("strict").send().await.xml("ObjectOwnership").as_deref(), Some("BucketOwnerEnforced"));
+}
+
+#[tokio::test]
 async fn canned_lists_grant_what_they_say() {
     let stage = Stage::start().await;
     let alice = stage.user("alice").await;

@@ -40,10 +40,83 @@ async fn what_is_not_configured_is_answered_as_s3_does_and_cannot_be_set() {
         let absent = stage.request("GET", &format!("/absent?{query}")).send().await;
         assert_eq!(absent.refusal(), (404, "NoSuchBucket".to_owned()), "{query}");
     }
-    for query in ["encryption", "replication", "website", "logging", "notification", "requestPayment"] {
+    for query in ["encryption", "replication", "website", "analytics&id=a", "metrics&id=a", "inventory&id=a"] {
         let reply = stage.request("PUT", &format!("/bucket?{query}")).body("<x/>").send().await;
         assert_eq!(reply.refusal(), (501, "NotImplemented".to_owned()), "{query}");
     }
+}
+
+#[tokio::test]
+async fn what_is_not_configured_can_be_removed_and_set_to_what_holds_anyway() {
+    let stage = Stage::start().await;
+    for query in ["encryption", "replication", "website"] {
+        let target = |bucket: &str| format!("/{bucket}?{query}");
+        assert_eq!(stage.request("DELETE", &target("bucket")).send().await.status, 204, "{query}");
+        let absent = stage.request("DELETE", &target("absent")).send().await;
+        assert_eq!(absent.refusal(), (404, "NoSuchBucket".to_owned()), "{query}");
+    }
+    for query in ["analytics", "metrics", "inventory", "intelligent-tiering"] {
+        let reply = stage.request("DELETE", &format!("/bucket?{query}&id=a")).send().await;
+        assert_eq!(reply.refusal(), (404, "NoSuchConfiguration".to_owned()), "{query}");
+        let nameless = stage.request("DELETE", &format!("/bucket?{query}")).send().await;
+        assert!((400..500).contains(&nameless.status), "{query}: {}", nameless.text());
+        assert_eq!(stage.request("HEAD", "/bucket").send().await.status, 200, "{query}");
+    }
+    let accelerate = |status| format!("<AccelerateConfiguration><Status>{status}</Status></AccelerateConfiguration>");
+    let target = "<LoggingEnabled><TargetBucket>b</TargetBucket><TargetPrefix>p</TargetPrefix></LoggingEnabled>";
+    let queue = "<QueueConfiguration><Queue>arn:aws:sqs:us-east-1:1:q</Queue><Event>s3:ObjectCreated:*</Event>\
+        </QueueConfiguration>";
+    for (query, body, answer) in [
+        ("accelerate", accelerate("Suspended"), 200),
+        ("accelerate", accelerate("Enabled"), 501),
+        ("accelerate", accelerate("Perhaps"), 400),
+        ("logging", "<BucketLoggingStatus/>".to_owned(), 200),
+        ("logging", format!("<BucketLoggingStatus>{target}</BucketLoggingStatus>"), 501),
+        ("notification", "<NotificationConfiguration/>".to_owned(), 200),
+        ("notification", format!("<NotificationConfiguration>{queue}</NotificationConfiguration>"), 501),
+    ] {
+        let reply = stage.request("PUT", &format!("/bucket?{query}")).body(&body).send().await;
+        assert_eq!(reply.status, answer, "{query} {body}: {}", reply.text());
+    }
+}
+
+#[tokio::test]
+async fn where_the_requester_pays_nobody_gets_in_without_saying_so() {
+    let stage = Stage::start().await;
+    let (alice, bob) = (stage.user("alice").await, stage.user("bob").await);
+    assert_eq!(alice.asks("PUT", "/of-alice").await.0, 200);
+    let policy = r#"{"Statement":[{"Effect":"Allow","Principal":"*","Action":["s3:GetObject","s3:ListBucket"],
+        "Resource":["arn:aws:s3:::of-alice","arn:aws:s3:::of-alice/*"]}]}"#;
+    assert_eq!(alice.request("PUT", "/of-alice?policy").body(policy).send().await.status, 204);
+    assert_eq!(alice.request("PUT", "/of-alice/key").body("hers").send().await.status, 200);
+    let set = |payer: &str| {
+        let document = format!("<RequestPaymentConfiguration><Payer>{payer}</Payer></RequestPaymentConfiguration>");
+        alice.request("PUT", "/of-alice?requestPayment").body(document)
+    };
+    assert_eq!(set("Nobody").send().await.refusal(), (400, "MalformedXML".to_owned()));
+    assert_eq!(set("Requester").send().await.status, 200);
+    let payer = || async { alice.request("GET", "/of-alice?requestPayment").send().await.xml("Payer") };
+    assert_eq!(payer().await.as_deref(), Some("Requester"));
+
+    let get = |target: &str| bob.request("GET", target);
+    let pays = |request: crate::harness::RawRequest| request.header("x-amz-request-payer", "requester");
+    assert_eq!(get("/of-alice/key").send().await.refusal(), (403, "AccessDenied".to_owned()));
+    assert_eq!(get("/of-alice").send().await.status, 403);
+    assert_eq!(pays(get("/of-alice/key")).send().await.body, b"hers");
+    assert_eq!(pays(get("/of-alice")).send().await.status, 200);
+    let presigned = get("/of-alice/key?x-amz-request-payer=requester").presigned(60);
+    assert_eq!(presigned.send().await.body, b"hers");
+    let anonymous = pays(stage.request("GET", "/of-alice/key").anonymous());
+    assert_eq!(anonymous.send().await.status, 403, "who pays has to be known");
+    assert_eq!(alice.request("GET", "/of-alice/key").send().await.status, 200);
+    assert_eq!(bob.asks("PUT", "/of-bob").await.0, 200);
+    let copy = || bob.request("PUT", "/of-bob/key").header("x-amz-copy-source", "/of-alice/key");
+    assert_eq!(copy().send().await.status, 403);
+    assert_eq!(pays(copy()).send().await.status, 200);
+
+    assert_eq!(set("BucketOwner").send().await.status, 200);
+    assert_eq!(payer().await.as_deref(), Some("BucketOwner"));
+    assert_eq!(get("/of-alice/key").send().await.status, 200);
 }
 
 #[tokio::test]
@@ -67,6 +140,20 @@ async fn buckets_have_tags() {
     assert_eq!(stage.request("DELETE", "/bucket").send().await.status, 204);
     assert_eq!(stage.request("PUT", "/bucket").send().await.status, 200);
     assert_eq!(stage.request("GET", "/bucket?tagging").send().await.refusal(), (404, "NoSuchTagSet".to_owned()));
+}
+
+#[tokio::test]
+async fn buckets_are_created_with_tags() {
+    let stage = Stage::start().await;
+    let create = |name: &str, keys: &[&str]| {
+        let tags: String = keys.iter().map(|key| format!("<Tag><Key>{key}</Key><Value>v</Value></Tag>")).collect();
+        let document = format!("<CreateBucketConfiguration><Tags>{tags}</Tags></CreateBucketConfiguration>");
+        stage.request("PUT", &format!("/{name}")).body(document)
+    };
+    assert_eq!(create("tagged", &["a", "b"]).send().await.status, 200);
+    assert_eq!(stage.request("GET", "/tagged?tagging").send().await.xml_all("Key"), ["a", "b"]);
+    assert_eq!(create("twice", &["a", "a"]).send().await.refusal(), (400, "InvalidTag".to_owned()));
+    assert_eq!(stage.request("HEAD", "/twice").send().await.status, 404);
 }
 
 #[tokio::test]

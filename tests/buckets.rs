@@ -58,6 +58,13 @@ async fn names_that_s3_does_not_allow_are_refused() {
         "192.168.0.1",
         "sp%20ace",
         "xn--b",
+        "sthree-b",
+        "amzn-s3-demo-b",
+        "b-s3alias",
+        "b--ol-s3",
+        "b.mrap",
+        "a.-b",
+        "a-.b",
     ] {
         let reply = stage.request("PUT", &format!("/{name}")).send().await;
         assert_eq!(reply.refusal(), (400, "InvalidBucketName".to_owned()), "{name}");

@@ -61,7 +61,8 @@ const ROWS: &[Row] = &[
     ("Object ownership, access control lists", Yes, &["acls::canned_lists_grant_what_they_say", "acls::grants_by_header_and_by_document", "acls::preferred_owners_get_what_is_granted_to_them"], ["no", "no", "partly", "partly", "yes"]),
     ("Users, groups, keys, attached policies", Yes, &["users::users_own_their_buckets_and_see_nobody_elses", "policies::policies_of_users_and_groups_take_effect_at_once_on_every_gateway"], ["yes", "partly", "yes", "yes", "yes"]),
     ("Encryption (SSE-S3, SSE-C, SSE-KMS)", Refused(NO_TABLE), &["errors::encryption_is_refused_wherever_it_is_asked_for"], ["yes", "partly", "yes", "partly", "yes"]),
-    ("Website, logging, notifications, replication, request payment, accelerate, inventory, analytics", But("read: what was never set; set: 501 NotImplemented"), &["bucket_settings::what_is_not_configured_is_answered_as_s3_does_and_cannot_be_set"], ["partly", "partly", "?", "partly", "partly"]),
+    ("Requester pays", But("required, charges nothing"), &["bucket_settings::where_the_requester_pays_nobody_gets_in_without_saying_so"], ["?", "?", "?", "?", "?"]),
+    ("Website, logging, notifications, replication, accelerate, inventory, analytics", But("read and removed: what was never set; set: 501 NotImplemented"), &["bucket_settings::what_is_not_configured_is_answered_as_s3_does_and_cannot_be_set", "bucket_settings::what_is_not_configured_can_be_removed_and_set_to_what_holds_anyway"], ["partly", "partly", "?", "partly", "partly"]),
     ("Select, torrent, restore", Refused(NO_TABLE), &["errors::sub_resources_that_lobgate_does_not_have_are_not_implemented"], ["?"; 5]),
     ("Bytes and index in one backup, point-in-time recovery", Yes, &["faults::backups::a_dump_restored_elsewhere_has_every_byte_and_goes_on", "faults::backups::a_base_backup_is_recovered_to_a_point_in_time"], ["no"; 5]),
 ];

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::config;
 use crate::storage::bucket_settings::Setting;
 use crate::storage::lifecycle::Lifecycle;
 use crate::storage::users::BucketAccess;
@@ -38,7 +39,20 @@ pub enum ObjectOwnership {
     ObjectWriter,
 }
 
+impl From<config::ObjectOwnership> for ObjectOwnership {
+    fn from(set: config::ObjectOwnership) -> Self {
+        match set {
+            config::ObjectOwnership::BucketOwnerEnforced => Self::BucketOwnerEnforced,
+            config::ObjectOwnership::BucketOwnerPreferred => Self::BucketOwnerPreferred,
+            config::ObjectOwnership::ObjectWriter => Self::ObjectWriter,
+        }
+    }
+}
+
 impl ObjectOwnership {
+    /// What holds where the controls were deleted: as before S3 had them.
+    pub const WITHOUT_CONTROLS: Self = Self::ObjectWriter;
+
     /// By its name in S3.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
@@ -78,6 +92,8 @@ pub struct BucketRules {
     pub acl: Option<Acl>,
     /// Its object ownership.
     pub ownership: ObjectOwnership,
+    /// Whether who sends a request has to say that they pay for it.
+    pub requester_pays: bool,
     /// Its public access block.
     pub block: PublicAccessBlock,
     /// Its lifecycle rules.
@@ -106,7 +122,9 @@ impl BucketRules {
             tracing::error!(bucket = name, %error, "a setting of the bucket cannot be read");
         };
         let acl = text(Setting::Acl).and_then(|t| serde_json::from_str(t).map_err(&mut told).ok());
-        let ownership = text(Setting::ObjectOwnership).and_then(|t| serde_json::from_str(t).map_err(&mut told).ok());
+        // `null`: its controls were deleted.
+        let ownership: Option<Option<ObjectOwnership>> =
+            text(Setting::ObjectOwnership).and_then(|t| serde_json::from_str(t).map_err(&mut told).ok());
         let block = text(Setting::PublicAccessBlock).and_then(|t| serde_json::from_str(t).map_err(&mut told).ok());
         // These decide nothing here: who applies them tells of what cannot be read.
         let lifecycle = text(Setting::Lifecycle).and_then(|t| serde_json::from_str(t).ok());
@@ -117,7 +135,9 @@ impl BucketRules {
             policy,
             broken,
             acl,
-            ownership: ownership.unwrap_or_default(),
+            ownership: ownership
+                .map_or_else(ObjectOwnership::default, |set| set.unwrap_or(ObjectOwnership::WITHOUT_CONTROLS)),
+            requester_pays: text(Setting::RequestPayment).is_some(),
             block: block.unwrap_or_default(),
             lifecycle: lifecycle.unwrap_or_default(),
         }

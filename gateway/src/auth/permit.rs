@@ -30,6 +30,8 @@ pub struct Permit {
     context: Arc<Context>,
     /// Whether a key that is not there is no secret to the caller.
     may_list: bool,
+    /// Whether the caller says that they pay.
+    promises: bool,
 }
 
 /// An object, or a bucket, that something is done to.
@@ -56,9 +58,10 @@ impl Permit {
     ) -> Self {
         let asked = caller.as_ref().is_some_and(|caller| !caller.policies.is_empty())
             || rules.as_ref().is_some_and(|rules| rules.policy.is_some());
+        let promises = promises_to_pay(uri, headers);
         let context =
             if asked { facts::gather(caller.as_deref(), connected, uri, headers) } else { Context::default() };
-        Self { directory, caller, rules, context: Arc::new(context), may_list: true }
+        Self { directory, caller, rules, context: Arc::new(context), may_list: true, promises }
     }
 
     /// Who sent the request; `None`: nobody signed it.
@@ -109,6 +112,7 @@ impl Permit {
         for action in actions {
             self.require(action, resource).await?;
         }
+        self.require_payer(self.rules.as_deref())?;
         if matches!(op, "PutObject" | "CopyObject" | "CreateMultipartUpload") {
             self.require_list(resource, headers)?;
         }
@@ -163,6 +167,7 @@ impl Permit {
         let rules = rules.ok_or_else(|| self.directory.trouble(ErrorKind::NoSuchBucket.into()))?;
         let action = if source.version.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
         self.require_under(Some(&rules), action, source).await?;
+        self.require_payer(Some(&rules))?;
         Ok(rules)
     }
 
@@ -171,6 +176,16 @@ impl Permit {
     pub fn of_missing(&self, error: S3Error) -> S3Error {
         let missing = matches!(error.code().as_str(), "NoSuchKey" | "NoSuchVersion");
         if missing && !self.may_list { denied() } else { error }
+    }
+
+    /// Where the requester pays, all but the bucket's owner have to say that they do, and who they are (AWS: "Using Requester
+    /// Pays buckets").
+    fn require_payer(&self, rules: Option<&BucketRules>) -> S3Result<()> {
+        let Some(rules) = rules.filter(|rules| rules.requester_pays) else { return Ok(()) };
+        match self.caller() {
+            Some(caller) if caller.is_root || caller.owner.id == rules.owner.id || self.promises => Ok(()),
+            Some(_) | None => Err(denied()),
+        }
     }
 
     async fn require_under(&self, rules: Option<&BucketRules>, action: &str, resource: Resource<'_>) -> S3Result<()> {
@@ -240,6 +255,14 @@ impl Permit {
     fn judge(&self, action: &str, resource: Resource<'_>, rules: Option<&BucketRules>, context: &Context) -> Verdict {
         self.case(action, resource, rules, context).judge()
     }
+}
+
+/// Whether a request says, in a header or in its query, that who sends it pays.
+fn promises_to_pay(uri: &Uri, headers: &HeaderMap) -> bool {
+    let name = "x-amz-request-payer";
+    let in_query =
+        || uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "x-amz-request-payer=requester"));
+    headers.get(name).is_some_and(|value| value == "requester") || in_query()
 }
 
 /// The object, where the names are ones that something can have.

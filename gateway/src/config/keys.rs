@@ -61,6 +61,7 @@ pub(super) const KEYS: &[(&str, Kind)] = &[
     ("gc.upload_expiry", Kind::Text),
     ("auth.sigv2", Kind::Scalar),
     ("auth.encryption_key", Kind::Secret),
+    ("auth.default_object_ownership", Kind::Text),
     ("log.format", Kind::Text),
     ("log.filter", Kind::Text),
 ];

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use auth::AuthConfig;
+pub use auth::{AuthConfig, ObjectOwnership};
 pub use cache::CacheConfig;
 pub use database::{DatabaseConfig, Pooler};
 pub use error::ConfigError;
@@ -76,7 +76,7 @@ pub struct Config {
     pub cache: CacheConfig,
     /// Pace of the background work.
     pub gc: GcConfig,
-    /// Accepted signatures.
+    /// Accepted signatures, users' secrets and ownership.
     pub auth: AuthConfig,
     /// Form and amount of the log.
     pub log: LogConfig,

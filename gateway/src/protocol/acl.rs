@@ -3,7 +3,7 @@
 //! In a bucket whose ownership is `BucketOwnerEnforced`, S3's default and ours, lists are switched off: they are read as the
 //! owner's full control, and a request that sets one is refused in S3's words, save one that would say just that.
 
-use http::{Extensions, HeaderMap};
+use http::{Extensions, HeaderMap, StatusCode};
 use s3s::dto::{self, *};
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
@@ -12,7 +12,7 @@ use crate::auth::{BucketRules, ObjectOwnership, Owner};
 use crate::storage::ErrorKind;
 use crate::storage::bucket_settings::Setting;
 
-use super::error::{from_storage, internal, malformed_xml, not_implemented};
+use super::error::{custom, from_storage, internal, malformed_xml};
 use super::{Answer, Gateway, admission, bucket_settings, names, parties, versions};
 
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
@@ -145,13 +145,14 @@ fn allowed(acl: Acl, rules: &BucketRules) -> S3Result<Acl> {
 
 /// The ownership and the list that a new bucket is to have.
 pub(super) async fn of_new_bucket(
+    default: ObjectOwnership,
     headers: &HeaderMap,
     extensions: &Extensions,
     owner: &Owner,
 ) -> S3Result<Vec<(Setting, String)>> {
     let mut settings = Vec::new();
     let ownership = match headers.get("x-amz-object-ownership").map(|v| v.to_str().unwrap_or_default()) {
-        None => ObjectOwnership::default(),
+        None => default,
         Some(name) => {
             let invalid = || s3_error!(InvalidArgument, "Invalid x-amz-object-ownership header");
             ObjectOwnership::parse(name).ok_or_else(invalid)?
@@ -166,15 +167,11 @@ pub(super) async fn of_new_bucket(
         }
         return Ok(settings);
     }
-    settings.push((Setting::ObjectOwnership, document(&ownership)?));
+    settings.push((Setting::ObjectOwnership, bucket_settings::document(&ownership)?));
     if let Some(acl) = in_headers(headers, extensions, &owner.id, &owner.id).await? {
-        settings.push((Setting::Acl, document(&acl)?));
+        settings.push((Setting::Acl, bucket_settings::document(&acl)?));
     }
     Ok(settings)
-}
-
-fn document<T: serde::Serialize>(value: &T) -> S3Result<String> {
-    serde_json::to_string(value).map_err(|_| internal())
 }
 
 /// The list that a request sets: by headers or by its document.
@@ -338,7 +335,10 @@ pub(super) async fn get_ownership_controls(
 ) -> Answer<GetBucketOwnershipControlsOutput> {
     gateway.admit(&req)?;
     let stored = bucket_settings::stored(gateway, &req.input.bucket, Setting::ObjectOwnership).await?;
-    let ownership: ObjectOwnership = stored.unwrap_or_default();
+    let ownership: Option<ObjectOwnership> = stored.unwrap_or_else(|| Some(ObjectOwnership::default()));
+    let ownership = ownership.ok_or_else(|| {
+        custom("OwnershipControlsNotFoundError", StatusCode::NOT_FOUND, "The bucket ownership controls were not found")
+    })?;
     let object_ownership = dto::ObjectOwnership::from_static(ownership.as_str());
     let controls = OwnershipControls { rules: vec![OwnershipControlsRule { object_ownership }] };
     Ok(S3Response::new(GetBucketOwnershipControlsOutput { ownership_controls: Some(controls) }))
@@ -366,16 +366,13 @@ pub(super) async fn put_ownership_controls(
     Ok(S3Response::new(PutBucketOwnershipControlsOutput::default()))
 }
 
-/// DeleteBucketOwnershipControls: the default holds again.
+/// DeleteBucketOwnershipControls: writers own their objects, and lists count, as before S3 had the controls.
 pub(super) async fn delete_ownership_controls(
     gateway: &Gateway,
     req: S3Request<DeleteBucketOwnershipControlsInput>,
 ) -> Answer<DeleteBucketOwnershipControlsOutput> {
     gateway.admit(&req)?;
-    if parties::rules(&req.extensions).is_some_and(|rules| rules.acl().is_public()) {
-        return Err(not_implemented("switching lists off where the bucket's list is public"));
-    }
-    bucket_settings::remove(gateway, &req.input.bucket, Setting::ObjectOwnership).await?;
+    bucket_settings::store(gateway, &req.input.bucket, Setting::ObjectOwnership, &None::<ObjectOwnership>).await?;
     parties::forget(&req.extensions);
     Ok(S3Response::new(DeleteBucketOwnershipControlsOutput::default()))
 }

@@ -32,7 +32,6 @@ const UNSUPPORTED: &[&str] = &[
 
 /// Headers that are accepted with some values only.
 const SUPPORTED_VALUES: &[(&str, &[&str])] = &[
-    ("x-amz-tagging-directive", &["COPY", "REPLACE"]),
     ("x-amz-annotation-directive", &["COPY"]),
     ("x-amz-bypass-governance-retention", &["true", "false"]),
     ("x-amz-bucket-object-lock-enabled", &["true", "false"]),

@@ -24,6 +24,11 @@ pub(super) async fn stored<T: for<'a> Deserialize<'a>>(
     document.map(|text| serde_json::from_str(&text).map_err(|_| internal())).transpose()
 }
 
+/// A document, encoded.
+pub(super) fn document<T: Serialize>(value: &T) -> S3Result<String> {
+    serde_json::to_string(value).map_err(|_| internal())
+}
+
 /// Stores a document of a kind.
 pub(super) async fn store<T: Serialize + Sync>(
     gateway: &Gateway,
@@ -31,7 +36,7 @@ pub(super) async fn store<T: Serialize + Sync>(
     setting: Setting,
     value: &T,
 ) -> S3Result<()> {
-    let document = serde_json::to_string(value).map_err(|_| internal())?;
+    let document = document(value)?;
     gateway.storage.put_bucket_setting(&names::bucket(bucket), setting, &document).await.map_err(from_storage)
 }
 

@@ -8,10 +8,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
+use crate::storage::bucket_settings::Setting;
 use crate::storage::types;
 
 use super::error::{from_storage, not_implemented};
-use super::{Answer, Gateway, acl, listing_token, names, parties};
+use super::{Answer, Gateway, acl, bucket_settings, listing_token, names, parties, tagging};
 
 /// Buckets in one answer (AWS: `max-buckets`).
 const MAX_BUCKETS: u32 = 10_000;
@@ -66,9 +67,13 @@ pub(super) async fn create(gateway: &Gateway, req: S3Request<CreateBucketInput>)
     if let Some(configuration) = &req.input.create_bucket_configuration {
         check_configuration(configuration, &gateway.region)?;
     }
-    let name = names::bucket(&req.input.bucket);
+    let name = names::new_bucket(&req.input.bucket)?;
     let owner = parties::caller(&req.extensions);
-    let settings = acl::of_new_bucket(&req.headers, &req.extensions, &owner).await?;
+    let mut settings = acl::of_new_bucket(gateway.default_ownership, &req.headers, &req.extensions, &owner).await?;
+    let tags = req.input.create_bucket_configuration.and_then(|configuration| configuration.tags);
+    if let Some(set) = tags.filter(|set| !set.is_empty()) {
+        settings.push((Setting::Tagging, bucket_settings::document(&tagging::of_bucket(&set)?)?));
+    }
     let object_lock = req.input.object_lock_enabled_for_bucket.unwrap_or(false);
     gateway.storage.create_bucket(&name, &owner.id, object_lock, &settings).await.map_err(from_storage)?;
     parties::forget(&req.extensions);
@@ -79,15 +84,11 @@ fn check_configuration(configuration: &CreateBucketConfiguration, region: &str) 
     if configuration.bucket.is_some() || configuration.location.is_some() {
         return Err(not_implemented("directory buckets"));
     }
-    if configuration.tags.as_ref().is_some_and(|tags| !tags.is_empty()) {
-        return Err(not_implemented("bucket tags"));
-    }
     match configuration.location_constraint.as_ref().map(BucketLocationConstraint::as_str) {
         None | Some("") => Ok(()),
         Some(constraint) if constraint == region => Ok(()),
         Some("EU") if region == "eu-west-1" => Ok(()),
-        // Quoting it would make a document that is no XML.
-        Some(constraint) if constraint.contains(names::is_illegal_in_xml) => {
+        Some(constraint) if !is_region(constraint) => {
             Err(s3_error!(InvalidLocationConstraint, "The specified location-constraint is not valid"))
         }
         Some(constraint) => Err(s3_error!(
@@ -96,6 +97,16 @@ fn check_configuration(configuration: &CreateBucketConfiguration, region: &str) 
              sent to."
         )),
     }
+}
+
+/// Whether a text has the form of the names of AWS's regions, as `us-gov-west-1`.
+fn is_region(text: &str) -> bool {
+    let mut words = text.split('-');
+    let place = words.next().is_some_and(|word| word.len() == 2 && word.bytes().all(|b| b.is_ascii_lowercase()));
+    let number = words.next_back().is_some_and(|word| word.len() == 1 && word.bytes().all(|b| b.is_ascii_digit()));
+    let directions: Vec<_> = words.collect();
+    let named = |word: &&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase());
+    text == "EU" || place && number && matches!(directions.len(), 1 | 2) && directions.iter().all(named)
 }
 
 /// HeadBucket.
@@ -142,6 +153,16 @@ mod tests {
         assert!(check_configuration(&configuration("eu-north-1"), "eu-north-1").is_ok());
         assert!(check_configuration(&configuration("EU"), "eu-west-1").is_ok());
         assert!(check_configuration(&configuration(""), "eu-west-1").is_ok());
-        assert!(check_configuration(&configuration("us-west-2"), "us-east-1").is_err());
+        for (constraint, code) in [
+            ("us-west-2", "IllegalLocationConstraintException"),
+            ("us-gov-west-1", "IllegalLocationConstraintException"),
+            ("EU", "IllegalLocationConstraintException"),
+            ("nowhere", "InvalidLocationConstraint"),
+            ("us-west-2-", "InvalidLocationConstraint"),
+            ("us-\u{1}-2", "InvalidLocationConstraint"),
+        ] {
+            let refused = check_configuration(&configuration(constraint), "us-east-1");
+            assert_eq!(refused.map_err(|error| error.code().as_str().to_owned()), Err(code.to_owned()), "{constraint}");
+        }
     }
 }

@@ -40,6 +40,7 @@ mod post_object;
 mod put_object;
 pub(crate) mod range;
 mod rename_object;
+mod request_payment;
 mod tagging;
 mod versions;
 
@@ -49,6 +50,7 @@ use s3s::{S3, S3Request, S3Response, S3Result};
 
 pub(crate) use post_object::FormTags;
 
+use crate::auth::ObjectOwnership;
 use crate::storage::Storage;
 
 /// Headers that s3s would refuse, set aside by the edge after the signature was verified with them in place.
@@ -60,13 +62,15 @@ pub(crate) struct SetAside(pub(crate) HeaderMap);
 pub struct Gateway {
     storage: Storage,
     region: String,
+    default_ownership: ObjectOwnership,
 }
 
 impl Gateway {
-    /// The operations of a storage; `region` is what the gateway says it is in.
+    /// The operations of a storage; `region` is what the gateway says it is in, `default_ownership` what buckets have that
+    /// are created without a word about it.
     #[must_use]
-    pub fn new(storage: Storage, region: String) -> Self {
-        Self { storage, region }
+    pub fn new(storage: Storage, region: String, default_ownership: ObjectOwnership) -> Self {
+        Self { storage, region, default_ownership }
     }
 
     /// The first line of every operation: refuses what cannot be honoured.
@@ -123,20 +127,31 @@ operations! {
     delete_bucket_lifecycle: DeleteBucketLifecycleInput => DeleteBucketLifecycleOutput = lifecycle::delete;
 
     get_bucket_encryption: GetBucketEncryptionInput => GetBucketEncryptionOutput = not_configured::encryption;
+    delete_bucket_encryption: DeleteBucketEncryptionInput => DeleteBucketEncryptionOutput = not_configured::delete_encryption;
     get_bucket_policy: GetBucketPolicyInput => GetBucketPolicyOutput = bucket_policy::get;
     put_bucket_policy: PutBucketPolicyInput => PutBucketPolicyOutput = bucket_policy::put;
     delete_bucket_policy: DeleteBucketPolicyInput => DeleteBucketPolicyOutput = bucket_policy::delete;
     get_bucket_policy_status: GetBucketPolicyStatusInput => GetBucketPolicyStatusOutput = bucket_policy::status;
     get_bucket_replication: GetBucketReplicationInput => GetBucketReplicationOutput = not_configured::replication;
+    delete_bucket_replication: DeleteBucketReplicationInput => DeleteBucketReplicationOutput = not_configured::delete_replication;
     get_bucket_website: GetBucketWebsiteInput => GetBucketWebsiteOutput = not_configured::website;
+    delete_bucket_website: DeleteBucketWebsiteInput => DeleteBucketWebsiteOutput = not_configured::delete_website;
     get_bucket_analytics_configuration: GetBucketAnalyticsConfigurationInput => GetBucketAnalyticsConfigurationOutput = not_configured::analytics;
+    delete_bucket_analytics_configuration: DeleteBucketAnalyticsConfigurationInput => DeleteBucketAnalyticsConfigurationOutput = not_configured::delete_analytics;
     get_bucket_metrics_configuration: GetBucketMetricsConfigurationInput => GetBucketMetricsConfigurationOutput = not_configured::metrics;
+    delete_bucket_metrics_configuration: DeleteBucketMetricsConfigurationInput => DeleteBucketMetricsConfigurationOutput = not_configured::delete_metrics;
     get_bucket_inventory_configuration: GetBucketInventoryConfigurationInput => GetBucketInventoryConfigurationOutput = not_configured::inventory;
+    delete_bucket_inventory_configuration: DeleteBucketInventoryConfigurationInput => DeleteBucketInventoryConfigurationOutput = not_configured::delete_inventory;
     get_bucket_intelligent_tiering_configuration: GetBucketIntelligentTieringConfigurationInput => GetBucketIntelligentTieringConfigurationOutput = not_configured::intelligent_tiering;
-    get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput = not_configured::request_payment;
+    delete_bucket_intelligent_tiering_configuration: DeleteBucketIntelligentTieringConfigurationInput => DeleteBucketIntelligentTieringConfigurationOutput = not_configured::delete_intelligent_tiering;
+    get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput = request_payment::get;
+    put_bucket_request_payment: PutBucketRequestPaymentInput => PutBucketRequestPaymentOutput = request_payment::put;
     get_bucket_accelerate_configuration: GetBucketAccelerateConfigurationInput => GetBucketAccelerateConfigurationOutput = not_configured::accelerate;
+    put_bucket_accelerate_configuration: PutBucketAccelerateConfigurationInput => PutBucketAccelerateConfigurationOutput = not_configured::put_accelerate;
     get_bucket_logging: GetBucketLoggingInput => GetBucketLoggingOutput = not_configured::logging;
+    put_bucket_logging: PutBucketLoggingInput => PutBucketLoggingOutput = not_configured::put_logging;
     get_bucket_notification_configuration: GetBucketNotificationConfigurationInput => GetBucketNotificationConfigurationOutput = not_configured::notification;
+    put_bucket_notification_configuration: PutBucketNotificationConfigurationInput => PutBucketNotificationConfigurationOutput = not_configured::put_notification;
     list_bucket_analytics_configurations: ListBucketAnalyticsConfigurationsInput => ListBucketAnalyticsConfigurationsOutput = not_configured::analytics_list;
     list_bucket_metrics_configurations: ListBucketMetricsConfigurationsInput => ListBucketMetricsConfigurationsOutput = not_configured::metrics_list;
     list_bucket_inventory_configurations: ListBucketInventoryConfigurationsInput => ListBucketInventoryConfigurationsOutput = not_configured::inventory_list;

@@ -25,6 +25,21 @@ pub(super) fn bucket(name: &str) -> BucketName {
     BucketName::new(name)
 }
 
+/// What AWS keeps for itself (AWS: "General purpose bucket naming rules").
+const RESERVED_PREFIXES: &[&str] = &["xn--", "sthree-", "amzn-s3-demo-"];
+const RESERVED_SUFFIXES: &[&str] = &["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"];
+
+/// The name of a bucket to be created. Names that exist may break these rules, which are younger than some of them.
+pub(super) fn new_bucket(name: &str) -> S3Result<BucketName> {
+    let reserved = RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || RESERVED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+    // Labels of host names begin and end with a letter or a digit.
+    if reserved || name.contains(".-") || name.contains("-.") {
+        return Err(s3_error!(InvalidBucketName, "The specified bucket is not valid."));
+    }
+    Ok(bucket(name))
+}
+
 /// Parses a key from a path, a header or a body.
 pub(super) fn key(text: &str) -> S3Result<ObjectKey> {
     ObjectKey::parse(text).map_err(invalid_key)

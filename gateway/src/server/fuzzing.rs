@@ -109,7 +109,7 @@ fn edge(signed: bool) -> Edge {
     let storage = Storage::new(db, startup::storage_options(&config), reads);
     let settings = ServerSettings::from(&config);
     let hosts = Hosts::new(&settings.domains);
-    let gateway = Gateway::new(storage.clone(), settings.region.clone());
+    let gateway = Gateway::new(storage.clone(), settings.region.clone(), settings.default_ownership);
     let root = RootCredentials { access_key: "AKIAIOSFODNN7EXAMPLE".into(), secret_key: "secret".into() };
     let directory = Arc::new(Directory::new(storage.clone(), root, Arc::new(|| None), from_storage));
     let directory = signed.then_some(&directory);

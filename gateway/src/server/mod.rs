@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, ReadyCheck};
-use crate::auth::{Directory, EncryptionKey, RootCredentials};
+use crate::auth::{Directory, EncryptionKey, ObjectOwnership, RootCredentials};
 use crate::config::Config;
 use crate::db::Target;
 use crate::embedded;
@@ -58,6 +58,8 @@ pub struct ServerSettings {
     pub region: String,
     /// Whether signature version 2 is accepted.
     pub sigv2: bool,
+    /// The object ownership of buckets that are created without a word about it.
+    pub default_ownership: ObjectOwnership,
     /// Domains with buckets in front of them.
     pub domains: Vec<String>,
     /// Connections at a time; more wait to be accepted.
@@ -173,6 +175,7 @@ impl From<&Config> for ServerSettings {
         Self {
             region: config.region.clone(),
             sigv2: config.auth.sigv2,
+            default_ownership: config.auth.default_object_ownership.into(),
             domains: config.domains.clone(),
             max_connections: config.server.max_connections,
             max_requests: config.server.max_requests,
@@ -212,7 +215,7 @@ pub async fn serve(
     let addresses = BoundAddresses { listen: listener.local_addr()?, admin: admin_listener.local_addr()? };
 
     let hosts = Hosts::new(&settings.domains);
-    let gateway = Gateway::new(services.storage.clone(), settings.region.clone());
+    let gateway = Gateway::new(services.storage.clone(), settings.region.clone(), settings.default_ownership);
     let signing = (settings.region.as_str(), settings.sigv2);
     let s3 = s3_service::build(&gateway, Some(&services.directory), signing, &hosts)?;
     let edge = Edge::new(s3, services.storage, hosts, &settings);

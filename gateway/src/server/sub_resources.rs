@@ -26,21 +26,17 @@ const UNSUPPORTED: &[&str] = &[
     "torrent",
 ];
 
-/// Configurations of buckets that can be read, since there is an answer to that, and not be set.
-const READABLE: &[&str] = &[
-    "accelerate",
-    "analytics",
-    "encryption",
-    "intelligent-tiering",
-    "inventory",
-    "logging",
-    "metrics",
-    "notification",
-    "policyStatus",
-    "replication",
-    "requestPayment",
-    "website",
-];
+/// Configurations of buckets that this release does not have, and with which methods there is an answer nevertheless: what
+/// is not there can be read and removed, and some can be set to what holds anyway.
+fn answered(key: &str) -> Option<&'static [Method]> {
+    Some(match key {
+        "analytics" | "encryption" | "intelligent-tiering" | "inventory" | "metrics" | "replication" | "website" => {
+            &[Method::GET, Method::DELETE]
+        }
+        "accelerate" | "logging" | "notification" => &[Method::GET, Method::PUT],
+        _ => return None,
+    })
+}
 
 /// What a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +64,8 @@ fn supported(key: &str) -> Option<(Level, &'static [Method])> {
     match key {
         "delete" => Some((Level::Bucket, &[Method::POST])),
         "location" => Some((Level::Bucket, &[Method::GET])),
-        "versioning" | "object-lock" => Some((Level::Bucket, &[Method::GET, Method::PUT])),
-        "versions" => Some((Level::Bucket, &[Method::GET])),
+        "versioning" | "object-lock" | "requestPayment" => Some((Level::Bucket, &[Method::GET, Method::PUT])),
+        "versions" | "policyStatus" => Some((Level::Bucket, &[Method::GET])),
         "legal-hold" | "retention" => Some((Level::Object, &[Method::GET, Method::PUT])),
         "cors" | "lifecycle" | "ownershipControls" | "policy" | "publicAccessBlock" => {
             Some((Level::Bucket, &[Method::GET, Method::PUT, Method::DELETE]))
@@ -90,9 +86,10 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
     }
     let keys: Vec<String> = keys(query.unwrap_or_default()).collect();
     let has = |name: &str| keys.iter().any(|key| key == name);
-    let is_readable = |key: &str| (method, level) == (&Method::GET, Level::Bucket) && READABLE.contains(&key);
-    let is_unsupported =
-        |key: &&String| UNSUPPORTED.contains(&key.as_str()) || READABLE.contains(&key.as_str()) && !is_readable(key);
+    let is_unsupported = |key: &&String| {
+        let unanswered = answered(key).is_some_and(|methods| level != Level::Bucket || !methods.contains(method));
+        unanswered || UNSUPPORTED.contains(&key.as_str())
+    };
     if let Some(key) = keys.iter().find(is_unsupported) {
         return Err(not_implemented(format!("?{key}")));
     }
@@ -183,7 +180,9 @@ mod tests {
                 assert_eq!(code(method, path, key), "NotImplemented", "{key}");
             }
         }
-        assert_eq!(code(Method::DELETE, "/b", "%77ebsite="), "NotImplemented");
+        assert_eq!(code(Method::PUT, "/b", "%77ebsite="), "NotImplemented");
+        assert_eq!(code(Method::DELETE, "/b", "accelerate"), "NotImplemented");
+        assert_eq!(code(Method::DELETE, "/b/k", "website"), "NotImplemented");
         assert_eq!(code(Method::DELETE, "/b/k", "uploads"), "MethodNotAllowed");
         assert_eq!(code(Method::PUT, "/b", "versioning"), "ok");
         assert_eq!(code(Method::PUT, "/b", "tagging"), "ok");

@@ -23,6 +23,8 @@ pub enum Setting {
     ObjectOwnership,
     /// When its versions and uploads expire.
     Lifecycle,
+    /// That the requester pays.
+    RequestPayment,
 }
 
 impl Setting {
@@ -37,6 +39,7 @@ impl Setting {
             Self::Acl => "acl",
             Self::ObjectOwnership => "object_ownership",
             Self::Lifecycle => "lifecycle",
+            Self::RequestPayment => "request_payment",
         }
     }
 }

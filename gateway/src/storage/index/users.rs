@@ -29,7 +29,8 @@ static BUCKET_ACCESS: Statement = Statement {
     sql: "-- bucket_access
 SELECT b.owner, u.name, u.account,
     coalesce((SELECT jsonb_object_agg(s.kind, s.document) FROM lobgate.bucket_setting s
-        WHERE s.bucket_id = b.id AND s.kind IN ('policy', 'acl', 'object_ownership', 'public_access_block', 'lifecycle')), '{}')
+        WHERE s.bucket_id = b.id AND s.kind IN (
+            'policy', 'acl', 'object_ownership', 'public_access_block', 'lifecycle', 'request_payment')), '{}')
 FROM lobgate.bucket b LEFT JOIN lobgate.iam_user u ON u.canonical_id = b.owner WHERE b.name = $1",
     types: &[Type::TEXT],
 };
