@@ -133,6 +133,91 @@ async fn older_and_broken_authorizations_are_refused() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_with_a_proof_is_said_as_s3_says_it() {
+    let stage = Stage::start().await;
+    let now = time::OffsetDateTime::now_utc();
+    let form = time::macros::format_description!("[year][month][day]T[hour][minute][second]Z");
+    let date = now.format(form).expect("a date");
+    let (day, yesterday) =
+        (date[..8].to_owned(), (now - Duration::days(1)).format(form).expect("a date")[..8].to_owned());
+    let scope = |region: &str, service: &str, end: &str| format!("AKID/{day}/{region}/{service}/{end}");
+    let sound = scope("us-east-1", "s3", "aws4_request");
+    let proof = |scope: &str| format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=00");
+    let malformed = (400, "AuthorizationHeaderMalformed");
+    let undated = (403, "AccessDenied");
+    for (authorization, date, hash, refusal) in [
+        (String::new(), &*date, "UNSIGNED-PAYLOAD", undated),
+        ("nonsense".into(), &date, "UNSIGNED-PAYLOAD", (400, "InvalidArgument")),
+        ("Bearer token".into(), &date, "UNSIGNED-PAYLOAD", (400, "InvalidArgument")),
+        ("AWS4-HMAC-SHA1 Credential=x".into(), &date, "UNSIGNED-PAYLOAD", (400, "InvalidRequest")),
+        ("AWS AKID:c2lnbmF0dXJl".into(), &date, "UNSIGNED-PAYLOAD", (400, "InvalidRequest")),
+        (format!("AWS4-HMAC-SHA256 Credential={sound}"), &date, "UNSIGNED-PAYLOAD", malformed),
+        (proof("AKID/20260101"), &date, "UNSIGNED-PAYLOAD", malformed),
+        (proof(&scope("us-east-1", "ec2", "aws4_request")), &date, "UNSIGNED-PAYLOAD", malformed),
+        (proof(&scope("us-east-1", "s3", "aws5_request")), &date, "UNSIGNED-PAYLOAD", malformed),
+        (proof(&scope("eu-north-1", "s3", "aws4_request")), &date, "UNSIGNED-PAYLOAD", malformed),
+        (proof(&sound.replace(&day, "2026-01-")), &date, "UNSIGNED-PAYLOAD", malformed),
+        (proof(&sound.replace(&day, &yesterday)), &date, "UNSIGNED-PAYLOAD", malformed),
+        (proof(&sound), "today", "UNSIGNED-PAYLOAD", undated),
+        (proof(&sound), "19500707T215304Z", "UNSIGNED-PAYLOAD", undated),
+        (proof(&sound), &date, "abc", (400, "InvalidArgument")),
+        (proof(&sound), &date, "UNSIGNED-PAYLOAD", (403, "SignatureDoesNotMatch")),
+        (
+            proof(&sound).replace("=00", &format!("={}", "0".repeat(64))),
+            &date,
+            "UNSIGNED-PAYLOAD",
+            (403, "InvalidAccessKeyId"),
+        ),
+    ] {
+        let request = stage.request("GET", "/bucket").anonymous().header("authorization", &authorization);
+        let reply = request.header("x-amz-date", date).header("x-amz-content-sha256", hash).send().await;
+        assert_eq!(
+            reply.refusal(),
+            (refusal.0, refusal.1.to_owned()),
+            "{authorization} {date} {hash}: {}",
+            reply.text()
+        );
+    }
+    let fields = |changed: &str, value: Option<&str>| {
+        let sound = sound.replace('/', "%2F");
+        let fields = [
+            ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
+            ("X-Amz-Credential", &sound),
+            ("X-Amz-Date", &date),
+            ("X-Amz-Expires", "60"),
+            ("X-Amz-SignedHeaders", "host"),
+            ("X-Amz-Signature", "00"),
+        ];
+        let changed = fields.into_iter().filter_map(|(name, sound)| {
+            let value = if name == changed { value } else { Some(sound) };
+            value.map(|value| format!("{name}={value}"))
+        });
+        changed.collect::<Vec<_>>().join("&")
+    };
+    for (name, value, message) in [
+        ("X-Amz-Algorithm", None, "requires the X-Amz-Algorithm"),
+        ("X-Amz-Credential", None, "requires the X-Amz-Algorithm"),
+        ("X-Amz-Date", None, "requires the X-Amz-Algorithm"),
+        ("X-Amz-Expires", None, "requires the X-Amz-Algorithm"),
+        ("X-Amz-SignedHeaders", None, "requires the X-Amz-Algorithm"),
+        ("X-Amz-Signature", None, "requires the X-Amz-Algorithm"),
+        ("X-Amz-Algorithm", Some("AWS4-SHA256"), "only supports"),
+        ("X-Amz-Credential", Some("a%2Fb"), "the Credential is mal-formed"),
+        ("X-Amz-Credential", Some("a%2Fb%2Fc%2Fd%2F%01"), "incorrect terminal &quot;?&quot;"),
+        ("X-Amz-Date", Some("today"), "ISO8601 Long Format"),
+        ("X-Amz-Expires", Some("soon"), "should be a number"),
+        ("X-Amz-Expires", Some("-1"), "must be non-negative"),
+        ("X-Amz-Expires", Some("604801"), "less than a week"),
+    ] {
+        let reply = stage.request("GET", &format!("/bucket?{}", fields(name, value))).anonymous().send().await;
+        assert_eq!(reply.refusal(), (400, "AuthorizationQueryParametersError".to_owned()), "{name} {value:?}");
+        assert!(reply.text().contains(message), "{name} {value:?}: {}", reply.text());
+    }
+    let early = stage.request("GET", "/bucket").presigned(60).at(Duration::hours(1)).send().await;
+    assert_eq!(early.refusal(), denied("AccessDenied"));
+}
+
+#[tokio::test]
 async fn signed_chunks_are_verified_one_by_one() {
     let stage = Stage::with(&[("LOBGATE_STORAGE_BUFFER_MAX", "128KiB"), ("LOBGATE_GC_INTERVAL", "100ms")]).await;
     for size in [10, 100_000, 300_000] {

@@ -101,12 +101,17 @@ async fn sub_resources_that_lobgate_does_not_have_are_not_implemented() {
     for (path, names) in [("/bucket".to_owned(), &of_buckets[..]), (path("k"), &of_objects[..])] {
         for name in names {
             for method in ["GET", "PUT", "DELETE", "POST"] {
-                // Those can be read: `bucket_settings.rs`.
-                if method == "GET"
-                    && path == "/bucket"
-                    && !name.starts_with("metadata")
-                    && !["session", "abac"].contains(name)
-                {
+                // Some can be read, removed or set to what holds anyway: `bucket_settings.rs`.
+                let answered = match method {
+                    "GET" => !name.starts_with("metadata") && !["session", "abac"].contains(name),
+                    "PUT" => ["accelerate", "logging", "notification", "requestPayment"].contains(name),
+                    "DELETE" => ["encryption", "replication", "website", "analytics", "metrics", "inventory"]
+                        .iter()
+                        .chain(&["intelligent-tiering"])
+                        .any(|deletable| deletable == name),
+                    _ => false,
+                };
+                if answered && path == "/bucket" {
                     continue;
                 }
                 let body = if matches!(method, "PUT" | "POST") { "<x/>" } else { "" };
@@ -150,16 +155,19 @@ async fn encryption_is_refused_wherever_it_is_asked_for() {
 async fn a_sub_resource_with_a_value_or_further_keys_is_still_itself() {
     let stage = Stage::start().await;
     stage.put("k", b"hello").await;
-    for (method, target) in [
-        ("PUT", "/bucket/k?torrent="),
-        ("DELETE", "/bucket?unknown=1&website"),
-        ("DELETE", "/bucket?replication&unknown"),
-    ] {
+    for (method, target) in
+        [("PUT", "/bucket/k?torrent="), ("DELETE", "/bucket?unknown=1&torrent"), ("DELETE", "/bucket?session&unknown")]
+    {
         let body = if method == "PUT" { "<x/>" } else { "" };
         let reply = stage.request(method, target).body(body).send().await;
         assert_eq!(reply.refusal(), (501, "NotImplemented".to_owned()), "{method} {target}");
     }
     assert_eq!(stage.get("k").await, b"hello");
+    stage.delete("k").await;
+    for query in ["unknown=1&website", "replication&unknown", "encryption="] {
+        assert_eq!(stage.request("DELETE", &format!("/bucket?{query}")).send().await.status, 204, "{query}");
+        assert_eq!(stage.request("HEAD", "/bucket").send().await.status, 200, "{query}: the bucket is still there");
+    }
 }
 
 #[tokio::test]

@@ -33,6 +33,7 @@ use super::patience::Terms;
 use super::request_body::RequestBody;
 use super::request_id::RequestId;
 use super::response_body::{Exchange, ResponseBody};
+use super::signature;
 use super::sub_resources::{self, Level};
 
 const SERVER: HeaderValue = HeaderValue::from_static("lobgate");
@@ -106,7 +107,7 @@ impl Edge {
 
         let permit = Arc::clone(&self.0.places).try_acquire_owned().ok();
         let origin = parts.headers.get(header::ORIGIN).cloned().filter(|_| permit.is_some());
-        let answer = match check(&parts, level, permit.as_ref(), self.0.sigv2) {
+        let answer = match check(&parts, level, permit.as_ref(), (&self.0.region, self.0.sigv2)) {
             Err(refusal) => refusal.to_http_response(),
             Ok(()) if parts.method == Method::OPTIONS => {
                 let allowed = cors::preflight(&self.0.storage, envelope.named.bucket(), &parts.headers).await;
@@ -164,23 +165,13 @@ fn check(
     parts: &http::request::Parts,
     level: Level,
     permit: Option<&OwnedSemaphorePermit>,
-    sigv2: bool,
+    (region, sigv2): (&str, bool),
 ) -> S3Result<()> {
     if permit.is_none() {
         return Err(error::slow_down());
     }
-    if !sigv2 && is_signature_v2(&parts.headers) {
-        return Err(s3_error!(
-            InvalidRequest,
-            "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
-        ));
-    }
-    if parts.headers.contains_key(header::AUTHORIZATION) && parts.uri.query().is_some_and(has_signature) {
-        return Err(s3_error!(
-            InvalidArgument,
-            "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string \
-             parameter or the Authorization header should be specified"
-        ));
+    if parts.method != Method::OPTIONS {
+        signature::check(&parts.headers, parts.uri.query(), region, sigv2)?;
     }
     check_copy_source(&parts.method, &parts.headers)?;
     sub_resources::check(&parts.method, level, parts.uri.query(), &parts.headers)
@@ -210,15 +201,6 @@ fn check_copy_source(method: &Method, headers: &HeaderMap) -> S3Result<()> {
 
 fn has_control_character(query: &str) -> bool {
     percent_encoding::percent_decode_str(query).any(|byte| byte.is_ascii_control())
-}
-
-fn is_signature_v2(headers: &HeaderMap) -> bool {
-    headers.get(header::AUTHORIZATION).is_some_and(|v| v.as_bytes().starts_with(b"AWS "))
-}
-
-/// Whether a query authorizes the request, in either version of signatures.
-fn has_signature(query: &str) -> bool {
-    sub_resources::keys(query).any(|key| matches!(key.as_str(), "X-Amz-Algorithm" | "X-Amz-Signature" | "Signature"))
 }
 
 fn empty_answer(headers: HeaderMap) -> HttpResponse {

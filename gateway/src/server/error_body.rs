@@ -9,8 +9,8 @@ use s3s::S3ErrorCode;
 use super::request_id::RequestId;
 
 const END: &[u8] = b"</Error>";
-/// What s3s says of a signature for another region.
-const REGION_IS_WRONG: &[u8] = b"region";
+/// What is said of a signature for another region.
+const REGION_IS_WRONG: &[u8] = b"the region ";
 
 /// What S3 says where s3s says something longer.
 const SENTENCES: [(S3ErrorCode, &str); 2] = [
@@ -69,7 +69,8 @@ pub(super) fn complete(document: &[u8], asked: &Asked<'_>) -> Vec<u8> {
     let open = if asked.presigned { with_query_code(open) } else { open.to_vec() };
     completed.extend_from_slice(with_s3_sentence(&open).as_deref().unwrap_or(&open));
     // s3cmd and others read the right region from here and sign again.
-    let wrong_region = has_code(&open, "AuthorizationHeaderMalformed")
+    let misformed = ["AuthorizationHeaderMalformed", "AuthorizationQueryParametersError"];
+    let wrong_region = misformed.iter().any(|code| has_code(&open, code))
         && document.windows(REGION_IS_WRONG.len()).any(|w| w == REGION_IS_WRONG);
     let missing = if wrong_region {
         Some(("Region", asked.region))

@@ -21,6 +21,7 @@ mod request_id;
 mod response_body;
 mod s3_service;
 mod second_pass;
+mod signature;
 mod sub_resources;
 mod tls;
 
