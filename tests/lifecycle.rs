@@ -241,7 +241,13 @@ async fn locked_versions_stay() {
     let enable = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>";
     assert_eq!(stage.request("PUT", "/bucket?object-lock").body(enable).send().await.status, 200);
     put(&stage, "k", b"1").await;
-    let held = stage.request("PUT", "/bucket/k").header("x-amz-object-lock-legal-hold", "ON").body("2").send().await;
+    let held = stage
+        .request("PUT", "/bucket/k")
+        .header("x-amz-object-lock-legal-hold", "ON")
+        .body("2")
+        .content_md5()
+        .send()
+        .await;
     assert_eq!(held.status, 200, "{}", held.text());
     put(&stage, "k", b"3").await;
     age(&stage, "k", 10).await;

@@ -179,8 +179,13 @@ async fn locks_need_object_lock_and_object_lock_needs_versions() {
     let unversioned = stage.request("PUT", plain).body(enabled).send().await;
     assert_eq!(unversioned.refusal(), (409, "InvalidBucketState".to_owned()));
     for (name, value) in [("x-amz-object-lock-legal-hold", "ON"), ("x-amz-object-lock-legal-hold", "OFF")] {
-        let refused = stage.request("PUT", "/bucket/new").header(name, value).body("x").send().await;
+        let put = |bucket: &str| stage.request("PUT", &format!("/{bucket}/new")).header(name, value).body("x");
+        let refused = put("bucket").content_md5().send().await;
         assert_eq!(refused.refusal(), (400, "InvalidRequest".to_owned()));
+        let unchecked = put("locked-bucket").send().await;
+        assert_eq!(unchecked.refusal(), (400, "InvalidRequest".to_owned()));
+        assert!(unchecked.text().contains("Content-MD5 OR x-amz-checksum-"), "{}", unchecked.text());
+        assert_eq!(put("locked-bucket").content_md5().send().await.status, 200);
         let refused = stage.request("POST", "/bucket/new?uploads").header(name, value).send().await;
         assert_eq!(refused.refusal(), (400, "InvalidRequest".to_owned()));
     }
@@ -203,7 +208,7 @@ async fn locks_need_object_lock_and_object_lock_needs_versions() {
 async fn a_lock_is_refused_however_many_puts_come_together() {
     let stage = Stage::start().await;
     let puts = (0..60).map(|n| {
-        let request = stage.request("PUT", &format!("/bucket/{n}")).body("x");
+        let request = stage.request("PUT", &format!("/bucket/{n}")).body("x").content_md5();
         let locked = if n % 2 == 0 { request.header("x-amz-object-lock-legal-hold", "ON") } else { request };
         async move { locked.send().await.status }
     });

@@ -77,6 +77,13 @@ impl RawRequest {
         self
     }
 
+    /// With the `Content-MD5` of the body that was set.
+    pub(crate) fn content_md5(self) -> Self {
+        use md5::Digest as _;
+        let md5 = super::base64(md5::Md5::digest(&self.body));
+        self.header("content-md5", &md5)
+    }
+
     /// A `Content-Length` other than the true one.
     pub(crate) fn content_length(mut self, value: &str) -> Self {
         self.content_length = Some(value.to_owned());

@@ -72,6 +72,11 @@ impl Declared {
         Ok(Self { content_md5: content_md5(headers)?, checksum })
     }
 
+    /// Whether nothing is declared.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The declared algorithm.
     pub(super) fn algorithm(&self) -> Option<ChecksumAlgorithm> {
         self.checksum.as_ref().map(|(algorithm, _)| *algorithm)
@@ -118,7 +123,7 @@ impl DeclaredDocument {
         } else {
             Declared { content_md5: content_md5(headers)?, checksum: None }
         };
-        if declared == Declared::default() {
+        if declared.is_empty() {
             return Ok(None);
         }
         let received = Digester::new(declared.algorithm().as_slice());

@@ -5,7 +5,7 @@
 
 use http::{Extensions, HeaderMap};
 use s3s::dto::*;
-use s3s::{S3Request, S3Response, S3Result, TrailingHeaders};
+use s3s::{S3Request, S3Response, S3Result, TrailingHeaders, s3_error};
 
 use crate::storage::{PublishObject, Published};
 
@@ -73,6 +73,12 @@ pub(super) async fn store(gateway: &Gateway, new: NewObject<'_>) -> S3Result<Sto
     let mut settings = object_lock::settings(new.headers)?;
     settings.acl = acl;
     let declared = Declared::from_headers(new.headers)?;
+    if declared.is_empty() && settings.is_locked() {
+        return Err(s3_error!(
+            InvalidRequest,
+            "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters"
+        ));
+    }
     let algorithm = declared.algorithm().unwrap_or(DEFAULT_ALGORITHM);
 
     let upload = Upload {

@@ -150,6 +150,12 @@ pub struct VersionSettings {
 }
 
 impl VersionSettings {
+    /// Whether anything in it keeps the version from being deleted, or says that nothing does.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.retention_mode.is_some() || self.legal_hold.is_some()
+    }
+
     /// The same with a retention, or without.
     #[must_use]
     pub fn with_retention(self, retention: Option<Retention>) -> Self {

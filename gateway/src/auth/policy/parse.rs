@@ -1,5 +1,7 @@
 //! From a document to a policy, or to AWS's sentence about what is wrong with it.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::action::{self, Level};
@@ -54,7 +56,7 @@ impl Policy {
             Some(Value::String(version)) if version == "2012-10-17" => true,
             Some(_) => return wrong("The policy must contain a valid version string"),
         };
-        let statements = match fields.get("Statement") {
+        let statements: Vec<Statement> = match fields.get("Statement") {
             None => return wrong("Missing required field Statement"),
             Some(Value::Array(statements)) if statements.is_empty() => {
                 return wrong("Could not parse the policy: Statement is empty!");
@@ -62,6 +64,7 @@ impl Policy {
             Some(Value::Array(statements)) => statements.iter().map(|s| statement(s, bucket)).collect::<Result<_>>()?,
             Some(one) => vec![statement(one, bucket)?],
         };
+        check_ids(fields.get("Statement"))?;
         Ok(Self { statements, variables })
     }
 }
@@ -71,6 +74,20 @@ fn known(fields: &Map<String, Value>, names: &[&str]) -> Result<()> {
         None => Ok(()),
         Some(name) => wrong(format!("Unknown field {}", name.escape_default())),
     }
+}
+
+/// Each statement that has an id has one of its own.
+fn check_ids(statements: Option<&Value>) -> Result<()> {
+    let statements = statements.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut seen = HashSet::new();
+    for id in statements.iter().filter_map(|statement| statement.get("Sid")) {
+        match id.as_str() {
+            Some(id) if id.is_empty() || seen.insert(id) => {}
+            Some(_) => return wrong("Statement IDs (SID) in a single policy must be unique."),
+            None => return wrong("Invalid policy syntax."),
+        }
+    }
+    Ok(())
 }
 
 fn statement(value: &Value, bucket: Option<&str>) -> Result<Statement> {

@@ -25,7 +25,7 @@ fn ask(policy: &Value, who: Option<&str>, action: &str, path: &str, facts: &[(&s
 
 fn statement(extra: Value) -> Value {
     let mut statement = json!({
-        "Sid": "one", "Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::bucket/*"
+        "Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::bucket/*"
     });
     for (name, value) in extra.as_object().expect("fields") {
         statement[name] = value.clone();
@@ -127,6 +127,11 @@ fn malformed_policies_are_told_what_is_wrong() {
     let cases = [
         (json!({"Statement": []}), "Could not parse the policy: Statement is empty!"),
         (json!({"Version": "2012-10-17"}), "Missing required field Statement"),
+        (
+            policy(&[statement(json!({"Sid": "one"})), statement(json!({"Sid": "one"}))]),
+            "Statement IDs (SID) in a single policy must be unique.",
+        ),
+        (policy(&[statement(json!({"Sid": 1}))]), "Invalid policy syntax."),
         (json!({"Version": "1999", "Statement": []}), "The policy must contain a valid version string"),
         (policy(&[statement(json!({"Principal": null}))]), "Missing required field Principal"),
         (policy(&[statement(json!({"Principal": {"Nobody": "x"}}))]), "Invalid principal in policy"),
