@@ -120,6 +120,57 @@ async fn a_reader_that_sips_is_cut_and_holds_nothing_back() {
 }
 
 #[tokio::test]
+async fn a_stream_that_stands_still_is_taken_back_and_its_connection_goes_on() {
+    let settings = [
+        ("LOBGATE_SERVER_WRITE_IDLE_TIMEOUT", "2s"),
+        ("LOBGATE_SERVER_MAX_REQUESTS", "2"),
+        ("LOBGATE_GC_INTERVAL", "100ms"),
+    ];
+    let stage = Stage::with(&settings).await;
+    stage.put("k", &bytes(1, 24 * MIB)).await;
+    let address = stage.gateway.endpoint.strip_prefix("http://").expect("an address").to_owned();
+    let socket = tokio::net::TcpStream::connect(&address).await.expect("a connection");
+    let (client, connection) = h2::client::handshake(socket).await.expect("HTTP/2");
+    let driver = tokio::spawn(connection);
+    let mut client = client.ready().await.expect("a client");
+    let mut get = || {
+        let target = stage.request("GET", &path("k")).presigned(600).target();
+        let request = http::Request::get(format!("http://{address}{target}")).body(()).expect("a request");
+        client.send_request(request, true).expect("a stream").0
+    };
+    // Both places are taken by answers that nobody reads.
+    let mut standing = Vec::new();
+    for _ in 0..2 {
+        let answer = get().await.expect("an answer");
+        assert_eq!(answer.status(), 200);
+        standing.push(answer.into_body());
+    }
+    let busy = stage.request("HEAD", "/bucket").send().await;
+    assert_eq!(busy.status, 503, "all places are taken");
+    eventually("the places are given back", || async { stage.request("HEAD", "/bucket").send().await.status == 200 })
+        .await;
+    stage.delete("k").await;
+    until_reclaimed(&stage.database).await;
+    // Who goes on reading is told that the rest is gone, and can ask for something else.
+    for mut body in standing {
+        let mut taken = 0;
+        let cut = loop {
+            match body.data().await {
+                Some(Ok(data)) => {
+                    taken += data.len();
+                    let _ = body.flow_control().release_capacity(data.len());
+                }
+                Some(Err(_)) => break true,
+                None => break false,
+            }
+        };
+        assert!(cut && taken < 24 * MIB, "{taken} bytes");
+    }
+    assert_eq!(get().await.expect("an answer").status(), 404);
+    driver.abort();
+}
+
+#[tokio::test]
 async fn readers_that_stand_still_give_back_what_was_fetched_ahead_of_them() {
     let settings = [
         ("LOBGATE_CACHE_MEMORY", "0"),

@@ -198,6 +198,13 @@ impl RawRequest {
         (head, body)
     }
 
+    /// Path and query as they go on the wire, of a presigned request all that it takes.
+    pub(crate) fn target(&self) -> String {
+        let (head, _) = self.wire();
+        let head = String::from_utf8(head).expect("a head of ASCII");
+        head.split(' ').nth(1).expect("a target").to_owned()
+    }
+
     /// Sends it all and reads the whole answer.
     pub(crate) async fn send(&self) -> Reply {
         let (mut head, body) = self.wire();

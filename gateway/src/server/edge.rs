@@ -32,8 +32,9 @@ use super::host::Hosts;
 use super::patience::Terms;
 use super::request_body::RequestBody;
 use super::request_id::RequestId;
-use super::response_body::{Exchange, ResponseBody};
+use super::response_body::{Content, Exchange, ResponseBody};
 use super::signature;
+use super::standing_stream::StandingStream;
 use super::sub_resources::{self, Level};
 
 const SERVER: HeaderValue = HeaderValue::from_static("lobgate");
@@ -50,6 +51,8 @@ struct Inner {
     /// One permit for each request under way.
     places: Arc<Semaphore>,
     body_terms: Terms,
+    /// For answers on HTTP/2.
+    write_terms: Terms,
     documents: DocumentMemory,
     region: Arc<str>,
     /// Whether signature version 2 is accepted.
@@ -73,10 +76,11 @@ impl Edge {
     pub(crate) fn new(s3: S3Service, storage: Storage, hosts: Hosts, settings: &ServerSettings) -> Self {
         let places = Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS)));
         let body_terms = Terms { idle: settings.body_idle_timeout, rate: settings.min_transfer_rate };
+        let write_terms = Terms { idle: settings.write_idle_timeout, rate: settings.min_transfer_rate };
         let region = settings.region.as_str().into();
         let sigv2 = settings.sigv2;
         let documents = DocumentMemory::new();
-        Self(Arc::new(Inner { s3, storage, hosts, places, body_terms, documents, region, sigv2 }), None)
+        Self(Arc::new(Inner { s3, storage, hosts, places, body_terms, write_terms, documents, region, sigv2 }), None)
     }
 
     /// The service of one connection.
@@ -141,7 +145,8 @@ impl Edge {
         if answer.status().is_client_error() || answer.status().is_server_error() {
             body.drain(expects_continue).await;
         }
-        finish(answer, envelope, permit)
+        let watch = (version == Version::HTTP_2).then_some(self.0.write_terms);
+        finish(answer, envelope, permit, watch)
     }
 
     async fn call_s3(&self, request: Request<Body>) -> HttpResponse {
@@ -216,7 +221,13 @@ fn bare_internal_error() -> HttpResponse {
     answer
 }
 
-fn finish(answer: HttpResponse, envelope: Envelope, permit: Option<OwnedSemaphorePermit>) -> Response<ResponseBody> {
+/// `watch`: the terms of a client that may let the answer stand without blocking its connection.
+fn finish(
+    answer: HttpResponse,
+    envelope: Envelope,
+    permit: Option<OwnedSemaphorePermit>,
+    watch: Option<Terms>,
+) -> Response<ResponseBody> {
     let (mut parts, body) = answer.into_parts();
     let body = finish_body(body, &mut parts, &envelope);
     envelope.id.write(&mut parts.headers);
@@ -228,9 +239,12 @@ fn finish(answer: HttpResponse, envelope: Envelope, permit: Option<OwnedSemaphor
         operation: envelope.operation,
         status: parts.status,
         started: envelope.started,
-        permit,
     };
-    Response::from_parts(parts, ResponseBody::new(body, exchange))
+    let content = match watch.filter(|_| !http_body::Body::is_end_stream(&body)) {
+        Some(terms) => Content::Watched(StandingStream::new(body, permit, terms)),
+        None => Content::Plain { body, _permit: permit },
+    };
+    Response::from_parts(parts, ResponseBody::new(content, exchange))
 }
 
 fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelope) -> Body {

@@ -15,6 +15,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::OperationSlot;
 
+use super::standing_stream::StandingStream;
+
 /// What the access log says of a request.
 pub(super) struct Exchange {
     pub(super) request_id: String,
@@ -24,21 +26,27 @@ pub(super) struct Exchange {
     pub(super) operation: OperationSlot,
     pub(super) status: StatusCode,
     pub(super) started: Instant,
-    /// The request's place; absent where it was refused one.
-    pub(super) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// The bytes, with the request's place; that is absent where it was refused one.
+pub(super) enum Content {
+    /// They go when the connection takes them, or goes.
+    Plain { body: Body, _permit: Option<OwnedSemaphorePermit> },
+    /// They may be taken back.
+    Watched(StandingStream),
 }
 
 /// A body that reports when it is done.
 pub(crate) struct ResponseBody {
-    inner: Body,
+    content: Content,
     exchange: Exchange,
     sent: u64,
     failed: bool,
 }
 
 impl ResponseBody {
-    pub(super) fn new(inner: Body, exchange: Exchange) -> Self {
-        Self { inner, exchange, sent: 0, failed: false }
+    pub(super) fn new(content: Content, exchange: Exchange) -> Self {
+        Self { content, exchange, sent: 0, failed: false }
     }
 }
 
@@ -47,7 +55,10 @@ impl http_body::Body for ResponseBody {
     type Error = StdError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        let next = Pin::new(&mut self.inner).poll_frame(cx);
+        let next = match &mut self.content {
+            Content::Plain { body, .. } => Pin::new(body).poll_frame(cx),
+            Content::Watched(stream) => stream.poll_frame(cx),
+        };
         match &next {
             Poll::Ready(Some(Ok(frame))) => self.sent += frame.data_ref().map_or(0, |data| data.len() as u64),
             Poll::Ready(Some(Err(_))) => self.failed = true,
@@ -57,17 +68,23 @@ impl http_body::Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        match &self.content {
+            Content::Plain { body, .. } => body.is_end_stream(),
+            Content::Watched(stream) => stream.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        match &self.content {
+            Content::Plain { body, .. } => body.size_hint(),
+            Content::Watched(stream) => stream.size_hint(),
+        }
     }
 }
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        let exchange = &mut self.exchange;
+        let exchange = &self.exchange;
         let elapsed = exchange.started.elapsed();
         let operation = exchange.operation.name().unwrap_or("Refused").to_owned();
         let status = exchange.status.as_u16();
@@ -88,6 +105,5 @@ impl Drop for ResponseBody {
             .increment(1);
         metrics::counter!("lobgate_response_bytes_total", "operation" => operation.clone()).increment(self.sent);
         metrics::histogram!("lobgate_request_duration_seconds", "operation" => operation).record(elapsed.as_secs_f64());
-        drop(exchange.permit.take());
     }
 }
