@@ -24,6 +24,7 @@ mod cors;
 mod drill;
 mod embedded;
 mod errors;
+mod escalations;
 mod faults;
 mod features;
 mod gc;

@@ -85,19 +85,35 @@ async fn a_signed_form_stores_its_file_and_answers_as_it_asks() {
         assert_eq!(reply.status, 204, "{name}: {}", reply.text());
         let etag = format!("\"{}\"", crate::harness::md5_hex(&data));
         assert_eq!(reply.header("etag"), Some(etag.as_str()));
-        assert_eq!(reply.header("location"), Some(format!("/bucket/{name}").as_str()));
+        let location = format!("{}/bucket/{name}", stage.gateway.endpoint);
+        assert_eq!(reply.header("location"), Some(location.as_str()));
         assert!(stage.get(name).await == data, "{name}");
     }
     let created = r#"{"success_action_status":"201"}"#;
-    let reply = Form::signed("a", b"x", created).field("success_action_status", "201").post(&stage).await;
-    assert_eq!((reply.status, reply.xml("Key").as_deref()), (201, Some("a")));
+    let reply = Form::signed("a&b c", b"x", created).field("success_action_status", "201").post(&stage).await;
+    assert_eq!((reply.status, reply.xml("Key").as_deref()), (201, Some("a&b c")));
     assert_eq!(reply.xml("Bucket").as_deref(), Some(BUCKET));
+    assert_eq!(reply.xml("Location"), Some(format!("{}/bucket/a%26b%20c", stage.gateway.endpoint)));
+    assert_eq!(reply.xml("ETag"), Some(format!("\"{}\"", crate::harness::md5_hex(b"x"))));
     let redirect = r#"["starts-with","$success_action_redirect","http://example.org/"]"#;
     let form = Form::signed("b", b"x", redirect).field("success_action_redirect", "http://example.org/done?x=1");
     let reply = form.post(&stage).await;
     let location = reply.header("location").unwrap_or_default();
     assert_eq!(reply.status, 303);
-    assert!(location.starts_with("http://example.org/done?x=1&bucket=bucket&key=b&etag="), "{location}");
+    let etag = crate::harness::md5_hex(b"x");
+    assert_eq!(location, format!("http://example.org/done?x=1&bucket=bucket&key=b&etag=%22{etag}%22"));
+}
+
+#[tokio::test]
+async fn a_form_whose_policy_nobody_signed_is_no_form() {
+    let stage = Stage::start().await;
+    let mut form = Form::signed("k", b"x", "");
+    form.fields.retain(|(name, _)| name != "x-amz-signature");
+    let refused = form.post(&stage).await;
+    assert_eq!(refused.refusal(), (400, "InvalidArgument".to_owned()), "{}", refused.text());
+    let twice = Form::signed("k", b"x", r#"["starts-with","$tagging",""]"#).field("tagging", "").field("Tagging", "");
+    assert_eq!(twice.post(&stage).await.refusal().0, 400);
+    assert!(!stage.exists("k").await);
 }
 
 #[tokio::test]

@@ -58,6 +58,50 @@ async fn legacy_signatures_are_accepted_where_they_are_switched_on() {
 }
 
 #[tokio::test]
+async fn legacy_clients_write_dates_and_resources_in_their_own_ways() {
+    let stage = Stage::with(&[("LOBGATE_AUTH_SIGV2", "true")]).await;
+    stage.put("a", b"content").await;
+    for zone in ["GMT", "UTC", "+0000"] {
+        let date = http_date().replace("GMT", zone);
+        let text = format!("GET\n\n\n\nx-amz-date:{date}\n/bucket/a");
+        let request = stage.request("GET", "/bucket/a").anonymous().unsigned_header("x-amz-date", &date);
+        let signed = request.unsigned_header("authorization", &format!("AWS {ACCESS_KEY}:{}", signature(&text)));
+        assert_eq!(signed.send().await.body, b"content", "{zone}");
+    }
+    // They sign the bucket's resource with a slash, whether they send one or not.
+    for (target, resource) in
+        [("/bucket", "/bucket/"), ("/bucket/", "/bucket/"), ("/bucket?location", "/bucket/?location")]
+    {
+        let date = http_date();
+        let proof = signature(&format!("GET\n\n\n{date}\n{resource}"));
+        let request = stage.request("GET", target).anonymous().unsigned_header("date", &date);
+        let signed = request.unsigned_header("authorization", &format!("AWS {ACCESS_KEY}:{proof}"));
+        assert_eq!(signed.send().await.status, 200, "{target}");
+    }
+    let undated = stage.request("GET", "/bucket").anonymous().unsigned_header("authorization", "AWS a:c2ln");
+    assert_eq!(undated.send().await.refusal(), (403, "AccessDenied".to_owned()));
+    let malformed = stage.request("GET", "/bucket").anonymous().unsigned_header("authorization", "AWS nonsense");
+    assert_eq!(malformed.send().await.refusal(), (400, "InvalidArgument".to_owned()));
+}
+
+#[tokio::test]
+async fn a_legacy_url_does_nothing_but_what_it_was_signed_for() {
+    let stage = Stage::with(&[("LOBGATE_AUTH_SIGV2", "true")]).await;
+    stage.put("a", b"content").await;
+    for more in ["retention", "legal-hold", "attributes", "renameObject", "%72etention", "publicAccessBlock"] {
+        let url = presigned(&stage, "PUT", "/bucket/a", 60).target();
+        let refused = stage.request("PUT", &format!("{url}&{more}")).anonymous().body("x").send().await;
+        assert!(refused.status >= 400, "{more}: {}", refused.text());
+    }
+    let url = presigned(&stage, "PUT", "/bucket", 60).target();
+    for more in ["publicAccessBlock", "ownershipControls"] {
+        let refused = stage.request("PUT", &format!("{url}&{more}")).anonymous().body("<x/>").send().await;
+        assert_eq!(refused.refusal(), (400, "InvalidRequest".to_owned()), "{more}");
+    }
+    assert_eq!(stage.get("a").await, b"content");
+}
+
+#[tokio::test]
 async fn legacy_forms_are_accepted_where_they_are_switched_on() {
     let form = |stage: &Stage, signature: &str, policy: &str| {
         let field = |name: &str, value: &str| {

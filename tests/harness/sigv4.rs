@@ -94,10 +94,13 @@ fn collapsed(value: &str) -> String {
 }
 
 fn canonical_query(query: &str) -> String {
-    let mut pairs: Vec<(&str, &str)> = query
+    // A name may be written as oddly as it likes; what is signed is the name.
+    let name = |text: &str| encode(&percent_encoding::percent_decode_str(text).decode_utf8_lossy(), false);
+    let mut pairs: Vec<(String, &str)> = query
         .split('&')
         .filter(|pair| !pair.is_empty())
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(key, value)| (name(key), value))
         .collect();
     pairs.sort_unstable();
     let pairs: Vec<String> = pairs.into_iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -7,10 +7,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use http::{HeaderMap, Uri};
+use http::{Extensions, HeaderMap, Uri};
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{Credentials, S3Auth, SecretKey};
-use s3s::dto::GetObjectInput;
+use s3s::dto::{
+    CreateBucketInput, GetObjectInput, PutBucketTaggingInput, PutObjectLegalHoldInput, PutObjectRetentionInput,
+    PutObjectTaggingInput, TagSet,
+};
 use s3s::path::S3Path;
 use s3s::{S3Error, S3Request, S3Result, s3_error};
 
@@ -18,8 +21,9 @@ use crate::storage::ErrorKind;
 use crate::storage::types::BucketName;
 
 use super::directory::Directory;
-use super::facts::{self, Connected};
-use super::permit::{Permit, Resource};
+use super::facts::{self, Connected, Proof};
+use super::permit::{Permit, Request, Resource};
+use super::policy::Context;
 
 /// Where the gate notes which operation a request is, for logs and metrics.
 #[derive(Clone, Debug, Default)]
@@ -38,12 +42,20 @@ impl OperationSlot {
     }
 }
 
-/// Whose signature was verified, of a request that goes on without it.
+/// Whose signature was verified, and which it was, of a request that goes on without it.
 #[derive(Clone)]
-pub struct Verified(pub Option<Credentials>);
+pub struct Verified {
+    /// Who signed.
+    pub credentials: Option<Credentials>,
+    /// How.
+    pub proof: Proof,
+}
 
 /// Operations that ask for every key themselves.
 const KEY_BY_KEY: [&str; 2] = ["DeleteObjects", "PostObject"];
+/// Operations whose document holds facts for conditions: they are judged when it has been read.
+const BY_DOCUMENT: [&str; 5] =
+    ["CreateBucket", "PutBucketTagging", "PutObjectTagging", "PutObjectRetention", "PutObjectLegalHold"];
 
 /// Decides on every request.
 #[derive(Clone)]
@@ -77,7 +89,10 @@ impl Gate {
 
     async fn permit(&self, cx: &mut S3AccessContext<'_>, operation: &str) -> S3Result<Permit> {
         let verified = cx.extensions_mut().get::<Verified>().cloned();
-        let credentials = verified.map_or_else(|| cx.credentials().cloned(), |verified| verified.0);
+        let (credentials, proof) = match verified {
+            Some(verified) => (verified.credentials, verified.proof),
+            None => (cx.credentials().cloned(), Proof::of(cx.uri(), cx.headers())),
+        };
         let caller = match credentials {
             None => None,
             Some(credentials) => {
@@ -99,7 +114,8 @@ impl Gate {
             }
             _ => None,
         };
-        Ok(Permit::new(Arc::clone(&self.directory), caller, rules, (connected, cx.uri(), cx.headers())))
+        let request = Request { connected, proof, uri: cx.uri(), headers: cx.headers(), operation };
+        Ok(Permit::new(Arc::clone(&self.directory), caller, rules, request))
     }
 }
 
@@ -116,10 +132,11 @@ impl S3Access for Gate {
         }
         Self::refuse_token(cx.headers(), cx.uri())?;
         let mut permit = self.permit(cx, &operation).await?;
-        if KEY_BY_KEY.contains(&operation.as_str()) && permit.is_hopeless() {
+        let later = KEY_BY_KEY.contains(&operation.as_str()) || BY_DOCUMENT.contains(&operation.as_str());
+        if later && permit.is_hopeless() {
             return Err(s3_error!(AccessDenied, "Access Denied"));
         }
-        if !KEY_BY_KEY.contains(&operation.as_str()) {
+        if !later {
             let version = facts::version(cx.uri());
             let (bucket, key) = match cx.s3_path() {
                 S3Path::Root => (None, None),
@@ -131,6 +148,64 @@ impl S3Access for Gate {
         }
         cx.extensions_mut().insert(permit);
         Ok(())
+    }
+
+    async fn create_bucket(&self, req: &mut S3Request<CreateBucketInput>) -> S3Result<()> {
+        let configuration = req.input.create_bucket_configuration.as_ref();
+        let location = configuration.and_then(|c| c.location_constraint.as_ref()).map(|l| l.as_str().to_owned());
+        let tagged = configuration.and_then(|c| c.tags.as_ref()).is_some_and(|tags| !tags.is_empty());
+        let resource = Resource { bucket: Some(&req.input.bucket), key: None, version: None };
+        let also = tagged.then_some("s3:PutBucketTagging");
+        admit_by_document(&mut req.extensions, &req.headers, ("CreateBucket", also), resource, |context| {
+            if let Some(location) = &location {
+                context.set("s3:LocationConstraint", location.as_str());
+            }
+            facts::note_bucket_tags(context, tags(configuration.and_then(|c| c.tags.as_ref())));
+        })
+        .await
+    }
+
+    async fn put_bucket_tagging(&self, req: &mut S3Request<PutBucketTaggingInput>) -> S3Result<()> {
+        let resource = Resource { bucket: Some(&req.input.bucket), key: None, version: None };
+        admit_by_document(&mut req.extensions, &req.headers, ("PutBucketTagging", None), resource, |context| {
+            facts::note_bucket_tags(context, tags(Some(&req.input.tagging.tag_set)));
+        })
+        .await
+    }
+
+    async fn put_object_tagging(&self, req: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
+        let input = &req.input;
+        let resource = object(&input.bucket, &input.key, input.version_id.as_deref());
+        admit_by_document(&mut req.extensions, &req.headers, ("PutObjectTagging", None), resource, |context| {
+            facts::note_tags(context, tags(Some(&input.tagging.tag_set)));
+        })
+        .await
+    }
+
+    async fn put_object_retention(&self, req: &mut S3Request<PutObjectRetentionInput>) -> S3Result<()> {
+        let input = &req.input;
+        let resource = object(&input.bucket, &input.key, input.version_id.as_deref());
+        admit_by_document(&mut req.extensions, &req.headers, ("PutObjectRetention", None), resource, |context| {
+            let Some(retention) = &input.retention else { return };
+            if let Some(mode) = &retention.mode {
+                context.set("s3:object-lock-mode", mode.as_str());
+            }
+            if let Some(until) = &retention.retain_until_date {
+                facts::note_retention(context, until.clone().into());
+            }
+        })
+        .await
+    }
+
+    async fn put_object_legal_hold(&self, req: &mut S3Request<PutObjectLegalHoldInput>) -> S3Result<()> {
+        let input = &req.input;
+        let resource = object(&input.bucket, &input.key, input.version_id.as_deref());
+        admit_by_document(&mut req.extensions, &req.headers, ("PutObjectLegalHold", None), resource, |context| {
+            if let Some(status) = input.legal_hold.as_ref().and_then(|hold| hold.status.as_ref()) {
+                context.set("s3:object-lock-legal-hold", status.as_str());
+            }
+        })
+        .await
     }
 
     async fn get_object(&self, req: &mut S3Request<GetObjectInput>) -> S3Result<()> {
@@ -149,6 +224,35 @@ impl S3Access for Gate {
             ));
         }
         Ok(())
+    }
+}
+
+fn object<'a>(bucket: &'a str, key: &'a str, version: Option<&'a str>) -> Resource<'a> {
+    Resource { bucket: Some(bucket), key: Some(key), version: version.filter(|version| !version.is_empty()) }
+}
+
+fn tags(set: Option<&TagSet>) -> impl Iterator<Item = (&str, &str)> {
+    let tags = set.into_iter().flatten();
+    tags.filter_map(|tag| Some((tag.key.as_deref()?, tag.value.as_deref().unwrap_or_default())))
+}
+
+/// Lets an operation pass, or refuses it, once its document has been read. `also`: an action that the document makes it.
+async fn admit_by_document(
+    extensions: &mut Extensions,
+    headers: &HeaderMap,
+    (operation, also): (&str, Option<&str>),
+    resource: Resource<'_>,
+    note: impl FnOnce(&mut Context) + Send,
+) -> S3Result<()> {
+    // The gate has left one in every request that it saw.
+    let Some(permit) = extensions.get_mut::<Permit>() else {
+        return Err(s3_error!(AccessDenied, "Access Denied"));
+    };
+    permit.note(note);
+    permit.admit(operation, resource, headers).await?;
+    match also {
+        Some(action) => permit.require(action, resource).await,
+        None => Ok(()),
     }
 }
 

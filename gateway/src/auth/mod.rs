@@ -22,6 +22,6 @@ pub use access::{Gate, OperationSlot, Secrets, Verified};
 pub use bucket::{BucketRules, ObjectOwnership, PublicAccessBlock};
 pub use cipher::{Cipher, CipherError};
 pub use directory::{Directory, EncryptionKey, RootCredentials};
-pub use facts::Connected;
+pub use facts::{Connected, Proof};
 pub use identity::{Identity, Owner, account_of};
 pub use permit::{Permit, Resource};

@@ -9,6 +9,7 @@ use http::HeaderMap;
 pub(super) fn actions(operation: &str, versioned: bool, headers: &HeaderMap) -> Vec<&'static str> {
     let version = |plain, of_version| if versioned { of_version } else { plain };
     match operation {
+        "CreateBucket" => creating(headers),
         "ListBuckets" => vec!["s3:ListAllMyBuckets"],
         "HeadBucket" | "ListObjects" | "ListObjectsV2" => vec!["s3:ListBucket"],
         "ListObjectVersions" => vec!["s3:ListBucketVersions"],
@@ -57,6 +58,22 @@ fn writing(headers: &HeaderMap) -> Vec<&'static str> {
     actions
 }
 
+/// What the creation of a bucket needs beside it (AWS: `CreateBucket`, "Permissions").
+fn creating(headers: &HeaderMap) -> Vec<&'static str> {
+    let mut actions = vec!["s3:CreateBucket"];
+    if sets_list(headers) {
+        actions.push("s3:PutBucketAcl");
+    }
+    if headers.contains_key("x-amz-object-ownership") {
+        actions.push("s3:PutBucketOwnershipControls");
+    }
+    let lock = headers.get("x-amz-bucket-object-lock-enabled");
+    if lock.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")) {
+        actions.extend(["s3:PutBucketObjectLockConfiguration", "s3:PutBucketVersioning"]);
+    }
+    actions
+}
+
 /// Whether a write says who is granted what.
 pub(super) fn sets_list(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| name == "x-amz-acl" || name.as_str().starts_with("x-amz-grant-"))
@@ -70,7 +87,6 @@ fn bypass(headers: &HeaderMap) -> Option<&'static str> {
 /// Operations that are one action, whatever the request.
 fn single(operation: &str) -> Option<&'static str> {
     Some(match operation {
-        "CreateBucket" => "s3:CreateBucket",
         "DeleteBucket" => "s3:DeleteBucket",
         "GetBucketLocation" => "s3:GetBucketLocation",
         "GetBucketVersioning" => "s3:GetBucketVersioning",

@@ -3,19 +3,20 @@
 //! The gate puts it into the request; operations that do more than their path names (a source to copy from, keys in a
 //! document or a form) ask it for the rest.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, Uri, header};
 use s3s::{S3Error, S3Result, s3_error};
 
-use crate::storage::types::{BucketName, ObjectKey};
-use crate::storage::version_types::VersionId;
+use crate::storage::types::{BucketName, ObjectInfo, ObjectKey, RangeRequest};
+use crate::storage::version_types::{Tags, VersionId};
 use crate::storage::{ErrorKind, ObjectVersion};
 
-use super::acl::Acl;
+use super::acl::{Acl, Permission};
 use super::bucket::{BucketRules, ObjectOwnership};
 use super::directory::Directory;
-use super::facts::{self, Connected};
+use super::facts::{self, Asked, Connected, Proof};
 use super::identity::{Identity, Owner};
 use super::operation;
 use super::policy::Context;
@@ -27,12 +28,27 @@ pub struct Permit {
     directory: Arc<Directory>,
     caller: Option<Arc<Identity>>,
     rules: Option<Arc<BucketRules>>,
+    connected: Option<Connected>,
     context: Arc<Context>,
     /// Whether a key that is not there is no secret to the caller.
     may_list: bool,
     /// Whether the caller says that they pay.
     promises: bool,
+    /// What has to be judged again by the object that is found; empty where nothing has.
+    deferred: Vec<&'static str>,
 }
+
+/// What is known of a request before its operation runs.
+pub(super) struct Request<'a> {
+    pub(super) connected: Option<Connected>,
+    pub(super) proof: Proof,
+    pub(super) uri: &'a Uri,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) operation: &'a str,
+}
+
+/// Operations that find one object and answer with it; each of them calls [`Permit::confirm`].
+const READS: [&str; 3] = ["GetObject", "HeadObject", "GetObjectAttributes"];
 
 /// An object, or a bucket, that something is done to.
 #[derive(Clone, Copy, Debug)]
@@ -54,14 +70,27 @@ impl Permit {
         directory: Arc<Directory>,
         caller: Option<Arc<Identity>>,
         rules: Option<Arc<BucketRules>>,
-        (connected, uri, headers): (Option<Connected>, &Uri, &HeaderMap),
+        request: Request<'_>,
     ) -> Self {
+        let Request { connected, proof, uri, headers, operation } = request;
         let asked = caller.as_ref().is_some_and(|caller| !caller.policies.is_empty())
-            || rules.as_ref().is_some_and(|rules| rules.policy.is_some());
+            || rules.as_ref().is_some_and(|rules| rules.policy.is_some())
+            // The bucket of a source may have a policy as well.
+            || headers.contains_key("x-amz-copy-source");
+        let context = if asked {
+            let caller = caller.as_deref();
+            facts::gather(&Asked { caller, connected, proof: &proof, uri: Some(uri), headers, operation })
+        } else {
+            Context::default()
+        };
         let promises = promises_to_pay(uri, headers);
-        let context =
-            if asked { facts::gather(caller.as_deref(), connected, uri, headers) } else { Context::default() };
-        Self { directory, caller, rules, context: Arc::new(context), may_list: true, promises }
+        let context = Arc::new(context);
+        Self { directory, caller, rules, connected, context, may_list: true, promises, deferred: Vec::new() }
+    }
+
+    /// Notes facts that came later than the headers.
+    pub(super) fn note(&mut self, note: impl FnOnce(&mut Context)) {
+        note(Arc::make_mut(&mut self.context));
     }
 
     /// Who sent the request; `None`: nobody signed it.
@@ -109,30 +138,76 @@ impl Permit {
         if actions.is_empty() && self.caller().is_none_or(|caller| !caller.is_root) {
             return Err(denied());
         }
-        for action in actions {
-            self.require(action, resource).await?;
+        if READS.contains(&op) && self.depends_on_object(&actions, resource) {
+            // The object that is judged has to be the one that is read.
+            self.deferred = actions;
+        } else {
+            for action in actions {
+                self.require(action, resource).await?;
+            }
         }
         self.require_payer(self.rules.as_deref())?;
         if matches!(op, "PutObject" | "CopyObject" | "CreateMultipartUpload") {
             self.require_list(resource, headers)?;
         }
-        if resource.key.is_some() && (op.starts_with("Get") || op.starts_with("Head")) {
-            let bucket = Resource { key: None, version: None, ..resource };
-            self.may_list =
-                self.judge("s3:ListBucket", bucket, self.rules.as_deref(), &self.context) == Verdict::Allowed;
+        if resource.key.is_some() && (op.starts_with("Get") || op.starts_with("Head") || op == "RenameObject") {
+            self.may_list = self.may_list_in(self.rules.as_deref(), resource);
         }
         Ok(())
     }
 
-    /// Lets a write under a key pass that is not in the path of the request.
+    /// Whether what may be done to an object depends on the object.
+    fn depends_on_object(&self, actions: &[&'static str], resource: Resource<'_>) -> bool {
+        let rules = self.rules.as_deref();
+        let listed = |action: &&str| {
+            let context = self.context_of(rules, resource, None);
+            matches!(self.judge(action, resource, rules, &context), Verdict::AskObject(_))
+        };
+        self.looks_at_tags(rules) || actions.iter().any(listed)
+    }
+
+    /// Lets what was found be read, where that depends on it. Whoever reads an object has to ask.
     ///
     /// # Errors
     /// `AccessDenied`, or the database cannot be asked.
-    pub async fn require_write(&self, resource: Resource<'_>, headers: &HeaderMap) -> S3Result<()> {
-        for action in operation::actions("PutObject", false, headers) {
-            self.require(action, resource).await?;
+    pub async fn confirm(&self, resource: Resource<'_>, found: &ObjectInfo) -> S3Result<()> {
+        for action in &self.deferred {
+            self.require_found(self.rules.as_deref(), action, resource, Some(found)).await?;
         }
-        self.require_list(resource, headers)
+        Ok(())
+    }
+
+    fn may_list_in(&self, rules: Option<&BucketRules>, resource: Resource<'_>) -> bool {
+        let bucket = Resource { key: None, version: None, ..resource };
+        let context = self.context_of(rules, bucket, None);
+        self.judge("s3:ListBucket", bucket, rules, &context) == Verdict::Allowed
+    }
+
+    /// Lets a form write under its key. `fields`: its fields as headers; `outer`: the headers that it came with.
+    ///
+    /// # Errors
+    /// `AccessDenied`, or the database cannot be asked.
+    pub async fn require_form(
+        &self,
+        resource: Resource<'_>,
+        (fields, outer): (&HeaderMap, &HeaderMap),
+        signature_v2: bool,
+    ) -> S3Result<()> {
+        let mut headers = fields.clone();
+        for name in [header::REFERER, header::USER_AGENT] {
+            if let Some(value) = outer.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        let proof = self.caller.as_ref().map_or_else(Proof::default, |_| Proof::of_form(signature_v2));
+        let (caller, connected) = (self.caller(), self.connected);
+        let asked = Asked { caller, connected, proof: &proof, uri: None, headers: &headers, operation: "PostObject" };
+        let form = Self { context: Arc::new(facts::gather(&asked)), ..self.clone() };
+        for action in operation::actions("PostObject", false, fields) {
+            form.require(action, resource).await?;
+        }
+        form.require_payer(form.rules.as_deref())?;
+        form.require_list(resource, fields)
     }
 
     /// Lets a write set a list: who will own the object may, unless a policy denies it; where policies are attached to the
@@ -142,11 +217,20 @@ impl Permit {
         if rules.is_none() || !operation::sets_list(headers) {
             return Ok(());
         }
-        match self.judge("s3:PutObjectAcl", resource, rules, &self.context) {
+        match self.judge("s3:PutObjectAcl", resource, rules, &self.context_of(rules, resource, None)) {
             Verdict::Allowed => Ok(()),
-            Verdict::AskObject(_) if self.caller().is_none_or(|caller| caller.policies.is_empty()) => Ok(()),
+            Verdict::AskObject(_) if rules.is_some_and(|rules| self.writes_by_itself(rules)) => Ok(()),
             Verdict::AskObject(_) | Verdict::Denied => Err(denied()),
         }
+    }
+
+    /// Whether the caller may write into a bucket without any policy: it is its own, or its list says so. Who writes by a
+    /// policy may do what the policy says and no more.
+    fn writes_by_itself(&self, rules: &BucketRules) -> bool {
+        let unattached = self.caller().is_none_or(|caller| caller.policies.is_empty());
+        let owns = self.caller().is_some_and(|caller| caller.owner.id == rules.owner.id);
+        let listed = || rules.acl().grants(self.caller(), Permission::Write, !rules.block.ignore_public_acls);
+        unattached && (owns || listed())
     }
 
     /// Lets an action pass on something in the bucket of the request.
@@ -154,20 +238,35 @@ impl Permit {
     /// # Errors
     /// `AccessDenied`, or the database cannot be asked.
     pub async fn require(&self, action: &str, resource: Resource<'_>) -> S3Result<()> {
-        self.require_under(self.rules.as_deref(), action, resource).await
+        self.require_found(self.rules.as_deref(), action, resource, None).await
     }
 
-    /// Lets the source of a copy be read. Also gives its bucket's rules.
+    /// Lets the source of a copy be read, where one was found; where none was, says so only to those who may know.
+    /// `tags`: whether it is copied with its tags. Also gives its bucket's rules.
     ///
     /// # Errors
     /// `AccessDenied`, `NoSuchBucket`, or the database cannot be asked.
-    pub async fn require_source(&self, source: Resource<'_>) -> S3Result<Arc<BucketRules>> {
+    pub async fn require_source(
+        &self,
+        source: Resource<'_>,
+        found: Option<&ObjectInfo>,
+        tags: bool,
+    ) -> S3Result<Arc<BucketRules>> {
         let name = BucketName::new(source.bucket.unwrap_or_default());
         let rules = self.directory.bucket(&name).await.map_err(|error| self.directory.trouble(error))?;
         let rules = rules.ok_or_else(|| self.directory.trouble(ErrorKind::NoSuchBucket.into()))?;
-        let action = if source.version.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
-        self.require_under(Some(&rules), action, source).await?;
+        let versioned = |plain, of_version| if source.version.is_some() { of_version } else { plain };
+        let action = versioned("s3:GetObject", "s3:GetObjectVersion");
+        self.require_found(Some(&rules), action, source, found).await?;
         self.require_payer(Some(&rules))?;
+        match found {
+            None if !self.may_list_in(Some(&rules), source) => return Err(denied()),
+            Some(found) if tags && !found.tags.is_empty() => {
+                let action = versioned("s3:GetObjectTagging", "s3:GetObjectVersionTagging");
+                self.require_found(Some(&rules), action, source, Some(found)).await?;
+            }
+            None | Some(_) => {}
+        }
         Ok(rules)
     }
 
@@ -188,26 +287,55 @@ impl Permit {
         }
     }
 
-    async fn require_under(&self, rules: Option<&BucketRules>, action: &str, resource: Resource<'_>) -> S3Result<()> {
-        let tagged;
-        let mut context = &*self.context;
-        if resource.key.is_some() && self.looks_at_tags(rules) {
-            tagged = self.with_tags(resource).await?;
-            context = &tagged;
-        }
-        match self.judge(action, resource, rules, context) {
+    /// `found`: the object, where it is known already.
+    async fn require_found(
+        &self,
+        rules: Option<&BucketRules>,
+        action: &str,
+        resource: Resource<'_>,
+        found: Option<&ObjectInfo>,
+    ) -> S3Result<()> {
+        let tags = match found {
+            Some(found) => Some(found.tags.clone()),
+            None if resource.key.is_some() && self.looks_at_tags(rules) => self.tags_of(resource).await?,
+            None => None,
+        };
+        let context = self.context_of(rules, resource, tags.as_ref());
+        match self.judge(action, resource, rules, &context) {
             Verdict::Allowed => Ok(()),
             Verdict::Denied => Err(denied()),
             Verdict::AskObject(permission) => {
-                let Some(object) = object(resource) else { return Err(denied()) };
+                let Some(mut object) = object(resource) else { return Err(denied()) };
+                object.version = object.version.or(found.and_then(|found| found.version));
                 let storage = self.directory.storage();
-                let found = storage.object_acl(&object).await.map_err(|error| self.directory.trouble(error))?;
-                let Some((owner, acl)) = found else { return self.of_absent(resource, rules, context) };
+                let stored = storage.object_acl(&object).await.map_err(|error| self.directory.trouble(error))?;
+                let Some((owner, acl)) = stored else { return self.of_absent(resource, rules, &context) };
                 let acl: Option<Acl> = acl.and_then(|acl| serde_json::from_value(acl).ok());
-                let case = self.case(action, resource, rules, context);
+                let case = self.case(action, resource, rules, &context);
                 if case.judge_object(permission, &owner, acl.as_ref()) { Ok(()) } else { Err(denied()) }
             }
         }
+    }
+
+    /// The facts, with those of what something is done to.
+    fn context_of(&self, rules: Option<&BucketRules>, resource: Resource<'_>, tags: Option<&Tags>) -> Cow<'_, Context> {
+        let asked = rules.is_some_and(|rules| rules.policy.is_some())
+            || self.caller().is_some_and(|caller| !caller.policies.is_empty());
+        if !asked {
+            return Cow::Borrowed(&self.context);
+        }
+        let mut context = (*self.context).clone();
+        if let Some(rules) = rules {
+            context.set("s3:ResourceAccount", rules.owner_account.as_str());
+            context.set("aws:ResourceAccount", rules.owner_account.as_str());
+        }
+        if let Some(version) = resource.version {
+            context.set("s3:VersionId", version);
+        }
+        for (name, value) in tags.into_iter().flatten() {
+            context.set(&format!("s3:ExistingObjectTag/{name}"), value.as_str());
+        }
+        Cow::Owned(context)
     }
 
     /// Who may list the bucket may know that an object is not there: the operation says so.
@@ -225,21 +353,15 @@ impl Permit {
             || self.caller().is_some_and(|caller| caller.policies.iter().any(|policy| policy.looks_at(tags)))
     }
 
-    async fn with_tags(&self, resource: Resource<'_>) -> S3Result<Context> {
-        let mut context = (*self.context).clone();
-        let Some(object) = object(resource) else { return Ok(context) };
-        match self.directory.storage().head(&object, crate::storage::types::RangeRequest::Whole).await {
-            Ok(located) => {
-                for (name, value) in &located.info.tags {
-                    context.set(&format!("s3:ExistingObjectTag/{name}"), value.as_str());
-                }
-            }
+    async fn tags_of(&self, resource: Resource<'_>) -> S3Result<Option<Tags>> {
+        let Some(object) = object(resource) else { return Ok(None) };
+        match self.directory.storage().head(&object, RangeRequest::Whole).await {
+            Ok(located) => Ok(Some(located.info.tags)),
             Err(error) => match error.kind() {
-                ErrorKind::NoSuchKey | ErrorKind::NoSuchVersion | ErrorKind::DeleteMarker => {}
-                _ => return Err(self.directory.trouble(error)),
+                ErrorKind::NoSuchKey | ErrorKind::NoSuchVersion | ErrorKind::DeleteMarker => Ok(None),
+                _ => Err(self.directory.trouble(error)),
             },
         }
-        Ok(context)
     }
 
     fn case<'a>(

@@ -95,8 +95,17 @@ impl Case<'_> {
             Decision::Neutral => {}
         }
         let Some(rules) = self.rules else {
-            // Without policies of their own, users may create buckets, and list theirs.
-            let free = matches!(self.action, "s3:CreateBucket" | "s3:ListAllMyBuckets");
+            // Without policies of their own, users may create buckets, as they would have them, and list theirs.
+            let free = matches!(
+                self.action,
+                "s3:CreateBucket"
+                    | "s3:ListAllMyBuckets"
+                    | "s3:PutBucketAcl"
+                    | "s3:PutBucketOwnershipControls"
+                    | "s3:PutBucketObjectLockConfiguration"
+                    | "s3:PutBucketVersioning"
+                    | "s3:PutBucketTagging"
+            );
             return if free && unattached { Verdict::Allowed } else { Verdict::Denied };
         };
         if rules.has_acls()

@@ -39,8 +39,11 @@ pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>)
         ));
     }
 
-    parties::admit_source(&req.headers, &req.extensions, &from).await?;
-    let source = gateway.storage.locate(&from, RangeRequest::Whole).await.map_err(from_copy_source)?;
+    let source = gateway.storage.locate(&from, RangeRequest::Whole).await;
+    let found = (&from, source.as_ref().ok().map(|source| &source.info));
+    let tags = (!replace_tags).then_some((&bucket, &key));
+    parties::admit_source(&req.headers, &req.extensions, found, tags).await?;
+    let source = source.map_err(from_copy_source)?;
     ReadConditions::of_copy_source(&req.headers).check_copy_source(&source.info)?;
     let (owner, acl) = acl::of_write(&req.headers, &req.extensions).await?;
     let mut settings = object_lock::settings(&req.headers)?;
@@ -174,8 +177,10 @@ pub(super) async fn copy_part(gateway: &Gateway, req: S3Request<UploadPartCopyIn
     let wanted = req.input.copy_source_range.as_deref().map_or(Ok(RangeRequest::Whole), range::copy_source_range)?;
 
     let upload = gateway.storage.upload(&bucket, &key, id).await.map_err(from_storage)?;
-    parties::admit_source(&req.headers, &req.extensions, &from).await?;
-    let source = gateway.storage.locate(&from, wanted).await.map_err(from_copy_source)?;
+    let source = gateway.storage.locate(&from, wanted).await;
+    let found = (&from, source.as_ref().ok().map(|source| &source.info));
+    parties::admit_source(&req.headers, &req.extensions, found, None).await?;
+    let source = source.map_err(from_copy_source)?;
     ReadConditions::of_copy_source(&req.headers).check_copy_source(&source.info)?;
     check_within(wanted, source.info.size)?;
 

@@ -55,6 +55,7 @@ pub(super) async fn get(gateway: &Gateway, mut req: S3Request<GetObjectInput>) -
     let wanted = range::requested(&req.headers, req.input.part_number)?;
     let located =
         gateway.storage.locate(&object, wanted).await.map_err(|error| parties::of_missing(&req.extensions, error))?;
+    parties::confirm(&req.extensions, &object, &located.info).await?;
     let selected = select(&located, wanted, &req.headers)?;
 
     let mut output = GetObjectOutput::default();
@@ -73,6 +74,7 @@ pub(super) async fn head(gateway: &Gateway, mut req: S3Request<HeadObjectInput>)
     let wanted = range::requested(&req.headers, req.input.part_number)?;
     let located =
         gateway.storage.head(&object, wanted).await.map_err(|error| parties::of_missing(&req.extensions, error))?;
+    parties::confirm(&req.extensions, &object, &located.info).await?;
     let selected = select(&located, wanted, &req.headers)?;
 
     let mut output = HeadObjectOutput::default();

@@ -48,7 +48,7 @@ use http::HeaderMap;
 use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result};
 
-pub(crate) use post_object::FormTags;
+pub(crate) use post_object::{FormExtras, FormFound, unsigned_policy};
 
 use crate::auth::ObjectOwnership;
 use crate::storage::Storage;

@@ -10,9 +10,8 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::storage::types::{ObjectInfo, Page, PartInfo, RangeRequest};
 
 use super::checksum_fields::{ChecksumTexts, set_checksum};
-use super::error::from_storage;
 use super::get_object::{signed, signed32};
-use super::{Answer, Gateway, metadata, versions};
+use super::{Answer, Gateway, metadata, parties, versions};
 
 /// Parts in one answer (AWS: `x-amz-max-parts`).
 const MAX_PARTS: u32 = 1000;
@@ -27,13 +26,15 @@ pub(super) async fn get(
     let wanted = Wanted::from_headers(&req.headers)?;
     let page = PartsPage::from_input(&req.input)?;
 
+    let missing = |error| parties::of_missing(&req.extensions, error);
     let (info, parts) = if wanted.parts {
         let found = gateway.storage.object_parts(&object, page.after, page.max).await;
-        found.map(|(info, parts)| (info, Some(parts))).map_err(from_storage)?
+        found.map(|(info, parts)| (info, Some(parts))).map_err(missing)?
     } else {
-        let located = gateway.storage.head(&object, RangeRequest::Whole).await.map_err(from_storage)?;
+        let located = gateway.storage.head(&object, RangeRequest::Whole).await.map_err(missing)?;
         (located.info.clone(), None)
     };
+    parties::confirm(&req.extensions, &object, &info).await?;
 
     let parts = parts.and_then(|parts| object_parts(&info, &parts, page));
     let output = GetObjectAttributesOutput {

@@ -9,7 +9,7 @@ use s3s::dto;
 use s3s::{S3Error, S3Result};
 
 use crate::auth::{BucketRules, Owner, Permit, Resource};
-use crate::storage::types::BucketName;
+use crate::storage::types::{BucketName, ObjectInfo, ObjectKey};
 use crate::storage::{ObjectVersion, StorageError};
 
 use super::admission;
@@ -91,13 +91,35 @@ pub(super) fn of_missing(extensions: &Extensions, error: StorageError) -> S3Erro
 }
 
 /// Lets a copy read its source.
-pub(super) async fn admit_source(headers: &HeaderMap, extensions: &Extensions, source: &ObjectVersion) -> S3Result<()> {
+/// `found`: what it is, if it is there; `tags`: whether it is copied with its tags, which the copy's place has to allow.
+pub(super) async fn admit_source(
+    headers: &HeaderMap,
+    extensions: &Extensions,
+    (source, found): (&ObjectVersion, Option<&ObjectInfo>),
+    tags: Option<(&BucketName, &ObjectKey)>,
+) -> S3Result<()> {
     let Some(permit) = permit(extensions) else { return Ok(()) };
     let version = source.version.map(|version| version.to_string());
-    let resource =
-        Resource { bucket: Some(source.bucket.as_str()), key: Some(source.key.as_str()), version: version.as_deref() };
-    let rules = permit.require_source(resource).await?;
-    admission::check_owner(headers, "x-amz-source-expected-bucket-owner", Some(&rules))
+    let rules = permit.require_source(resource(source, version.as_deref()), found, tags.is_some()).await?;
+    admission::check_owner(headers, "x-amz-source-expected-bucket-owner", Some(&rules))?;
+    match tags.filter(|_| found.is_some_and(|found| !found.tags.is_empty())) {
+        Some((bucket, key)) => {
+            let target = Resource { bucket: Some(bucket.as_str()), key: Some(key.as_str()), version: None };
+            permit.require("s3:PutObjectTagging", target).await
+        }
+        None => Ok(()),
+    }
+}
+
+/// Lets an object that was found be read, where that depends on the object.
+pub(super) async fn confirm(extensions: &Extensions, object: &ObjectVersion, found: &ObjectInfo) -> S3Result<()> {
+    let Some(permit) = permit(extensions) else { return Ok(()) };
+    let version = object.version.map(|version| version.to_string());
+    permit.confirm(resource(object, version.as_deref()), found).await
+}
+
+fn resource<'a>(object: &'a ObjectVersion, version: Option<&'a str>) -> Resource<'a> {
+    Resource { bucket: Some(object.bucket.as_str()), key: Some(object.key.as_str()), version }
 }
 
 /// Lets a rename read its source and delete it.
@@ -109,9 +131,17 @@ pub(super) async fn admit_rename(extensions: &Extensions, bucket: &str, source: 
 }
 
 /// Lets a form write under its key.
-pub(super) async fn admit_write(extensions: &Extensions, bucket: &str, key: &str, headers: &HeaderMap) -> S3Result<()> {
+/// `fields`: its fields as headers; `outer`: the headers that it came with.
+pub(super) async fn admit_form(
+    extensions: &Extensions,
+    (bucket, key): (&str, &str),
+    fields: &HeaderMap,
+    outer: &HeaderMap,
+    signature_v2: bool,
+) -> S3Result<()> {
     let Some(permit) = permit(extensions) else { return Ok(()) };
-    permit.require_write(Resource { bucket: Some(bucket), key: Some(key), version: None }, headers).await
+    let resource = Resource { bucket: Some(bucket), key: Some(key), version: None };
+    permit.require_form(resource, (fields, outer), signature_v2).await
 }
 
 /// Lets a batch delete one of its keys.

@@ -9,7 +9,9 @@ use std::sync::{Arc, OnceLock};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use s3s::dto::*;
 use s3s::xml::{Deserialize as _, Deserializer};
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
+
+use crate::auth::Connected;
 
 use super::error::{internal, malformed_xml};
 use super::put_object::{NewObject, Stored, store};
@@ -18,11 +20,23 @@ use super::{Answer, Gateway, names, parties, tagging, versions};
 /// POST Object.
 pub(super) async fn post(gateway: &Gateway, mut req: S3Request<PostObjectInput>) -> Answer<PostObjectOutput> {
     let mut headers = as_headers(&mut req.input)?;
-    if let Some(document) = req.extensions.get::<FormTags>().and_then(FormTags::get) {
+    let found = req.extensions.get::<FormExtras>().and_then(FormExtras::get).cloned().unwrap_or_default();
+    if found.repeated || found.acl.is_some() && headers.contains_key("x-amz-acl") {
+        return Err(s3_error!(InvalidArgument, "A form has each field once."));
+    }
+    if found.has_policy && !found.is_signed {
+        return Err(unsigned_policy());
+    }
+    if let Some(document) = &found.tagging {
         headers.insert("x-amz-tagging", tags_as_header(document)?);
     }
-    req.headers.clone_from(&headers);
-    parties::admit_write(&req.extensions, &req.input.bucket, &req.input.key, &headers).await?;
+    if let Some(acl) = &found.acl {
+        let invalid = |_| s3_error!(InvalidArgument, "Value for the form field acl cannot be a header.");
+        headers.insert("x-amz-acl", HeaderValue::from_str(acl).map_err(invalid)?);
+    }
+    let outer = std::mem::replace(&mut req.headers, headers.clone());
+    let target = (req.input.bucket.as_str(), req.input.key.as_str());
+    parties::admit_form(&req.extensions, target, &headers, &outer, found.is_v2).await?;
     gateway.admit(&req)?;
     let object = NewObject {
         bucket: &req.input.bucket,
@@ -50,25 +64,82 @@ pub(super) async fn post(gateway: &Gateway, mut req: S3Request<PostObjectInput>)
     }
     // A redirect has a location of its own, which s3s writes.
     if req.input.success_action_redirect.is_none() {
-        say(header::LOCATION, format!("/{}/{}", req.input.bucket, names::url(&req.input.key)));
+        say(header::LOCATION, location(&req, &outer));
     }
-    let output = PostObjectOutput { e_tag: Some(ETag::Strong(published.etag)), ..Default::default() };
+    // S3 quotes it wherever it writes it; s3s writes it into a redirect and into a document as it is.
+    let e_tag = Some(ETag::Strong(format!("\"{}\"", published.etag)));
+    let output = PostObjectOutput { e_tag, ..Default::default() };
     Ok(S3Response::with_headers(output, answered))
 }
 
-/// The form field `tagging`, which s3s does not hand on: left here by who saw the form pass.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FormTags(Arc<OnceLock<String>>);
+/// A form with a policy that nobody signed: it is no form without one.
+pub(crate) fn unsigned_policy() -> S3Error {
+    s3_error!(
+        InvalidArgument,
+        "Bucket POST must contain a field named 'signature'.  If it is specified, please check the order of the fields."
+    )
+}
 
-impl FormTags {
-    /// Leaves the field's value; the first one stays.
-    pub(crate) fn set(&self, document: &str) {
-        let _ = self.0.set(document.to_owned());
+/// Where the object can be got: as the client reached the gateway.
+fn location(req: &S3Request<PostObjectInput>, outer: &HeaderMap) -> String {
+    let (bucket, key) = (&req.input.bucket, names::url(&req.input.key));
+    let host = outer.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| req.uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default();
+    let tls = req.extensions.get::<Connected>().is_some_and(|connected| connected.tls);
+    let scheme = if tls { "https" } else { "http" };
+    if host.starts_with(&format!("{bucket}.")) {
+        format!("{scheme}://{host}/{key}")
+    } else {
+        format!("{scheme}://{host}/{bucket}/{key}")
+    }
+}
+
+/// What s3s does not hand on of a form: left here by who saw the form pass.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FormExtras(Arc<OnceLock<FormFound>>);
+
+impl FormExtras {
+    /// Leaves what was found.
+    pub(crate) fn set(&self, found: FormFound) {
+        let _ = self.0.set(found);
     }
 
-    /// The field's value.
-    pub(crate) fn get(&self) -> Option<&str> {
-        self.0.get().map(String::as_str)
+    /// What was found.
+    pub(crate) fn get(&self) -> Option<&FormFound> {
+        self.0.get()
+    }
+}
+
+/// Fields of a form.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a field that is there or is not")]
+pub(crate) struct FormFound {
+    /// Tags, as a document.
+    pub(crate) tagging: Option<String>,
+    /// A canned access control list.
+    pub(crate) acl: Option<String>,
+    /// Whether one of these came twice: the policy would be held against one and the other be stored.
+    pub(crate) repeated: bool,
+    /// Whether there is a policy.
+    pub(crate) has_policy: bool,
+    /// Whether there is a signature of either version.
+    pub(crate) is_signed: bool,
+    /// Whether that is version 2.
+    pub(crate) is_v2: bool,
+}
+
+impl FormFound {
+    /// Notes a field; its name is in lower case.
+    pub(crate) fn note(&mut self, name: &str, value: String) {
+        let place = match name {
+            "tagging" => &mut self.tagging,
+            "acl" => &mut self.acl,
+            "policy" => return self.has_policy = true,
+            "x-amz-signature" => return self.is_signed = true,
+            "signature" => return (self.is_signed, self.is_v2) = (true, true),
+            _ => return,
+        };
+        self.repeated |= place.replace(value).is_some();
     }
 }
 

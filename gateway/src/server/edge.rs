@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Connected, OperationSlot};
 use crate::protocol::list_entries::RenderedEntries;
-use crate::protocol::{FormTags, cors, error, names};
+use crate::protocol::{FormExtras, cors, error, names, unsigned_policy};
 use crate::storage::Storage;
 
 use super::ServerSettings;
@@ -34,6 +34,7 @@ use super::request_body::RequestBody;
 use super::request_id::RequestId;
 use super::response_body::{Content, Exchange, ResponseBody};
 use super::signature;
+use super::signature_v2::SignatureV2;
 use super::standing_stream::StandingStream;
 use super::sub_resources::{self, Level};
 
@@ -45,6 +46,8 @@ pub(crate) struct Edge(Arc<Inner>, Option<Connected>);
 
 struct Inner {
     s3: S3Service,
+    /// Where signature version 2 is accepted.
+    signature_v2: Option<SignatureV2>,
     /// For the rules about requests from other origins.
     storage: Storage,
     hosts: Hosts,
@@ -73,14 +76,33 @@ struct Envelope {
 
 impl Edge {
     /// A service with the limits of the settings.
-    pub(crate) fn new(s3: S3Service, storage: Storage, hosts: Hosts, settings: &ServerSettings) -> Self {
+    pub(crate) fn new(
+        (s3, signature_v2): (S3Service, Option<SignatureV2>),
+        storage: Storage,
+        hosts: Hosts,
+        settings: &ServerSettings,
+    ) -> Self {
         let places = Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS)));
         let body_terms = Terms { idle: settings.body_idle_timeout, rate: settings.min_transfer_rate };
         let write_terms = Terms { idle: settings.write_idle_timeout, rate: settings.min_transfer_rate };
         let region = settings.region.as_str().into();
         let sigv2 = settings.sigv2;
         let documents = DocumentMemory::new();
-        Self(Arc::new(Inner { s3, storage, hosts, places, body_terms, write_terms, documents, region, sigv2 }), None)
+        Self(
+            Arc::new(Inner {
+                s3,
+                signature_v2,
+                storage,
+                hosts,
+                places,
+                body_terms,
+                write_terms,
+                documents,
+                region,
+                sigv2,
+            }),
+            None,
+        )
     }
 
     /// The service of one connection.
@@ -105,7 +127,7 @@ impl Edge {
         let in_host = self.0.hosts.bucket(host_in(&parts.headers, &parts.uri)).is_some();
         let level = Level::of(parts.uri.path(), in_host);
         if parts.method == Method::POST && sub_resources::is_form(&parts.headers) {
-            parts.extensions.insert(FormTags::default());
+            parts.extensions.insert(FormExtras::default());
         }
         let body = RequestBody::new(incoming, &parts, level, self.0.body_terms, &self.0.documents);
 
@@ -122,7 +144,14 @@ impl Edge {
                 if let Some(connected) = self.1 {
                     parts.extensions.insert(connected);
                 }
-                let answer = self.call_s3(Request::from_parts(parts, Body::http_body(body.clone()))).await;
+                let form = parts.extensions.get::<FormExtras>().cloned();
+                let mut answer = self.call_s3(Request::from_parts(parts, Body::http_body(body.clone()))).await;
+                let unsigned =
+                    form.as_ref().and_then(FormExtras::get).is_some_and(|form| form.has_policy && !form.is_signed);
+                if unsigned && answer.status() == StatusCode::FORBIDDEN {
+                    // The gate sees somebody who signed nothing, and no form.
+                    answer = unsigned_policy().to_http_response().unwrap_or_else(|_: S3Error| bare_internal_error());
+                }
                 let broken = || body.failure().filter(|_| answer.status() == StatusCode::INTERNAL_SERVER_ERROR);
                 match body.refused_document().or_else(broken) {
                     Some(refusal) => refusal.to_http_response(),
@@ -151,7 +180,19 @@ impl Edge {
 
     async fn call_s3(&self, request: Request<Body>) -> HttpResponse {
         let odd_query = request.uri().query().is_some_and(has_control_character);
-        match AssertUnwindSafe(self.0.s3.call(request)).catch_unwind().await {
+        let answer = async {
+            match self.0.signature_v2.as_ref().filter(|_| SignatureV2::signs(request.uri(), request.headers())) {
+                Some(signature_v2) => {
+                    let bucket = self.0.hosts.bucket(host_in(request.headers(), request.uri()));
+                    let answer = signature_v2.call(request, bucket.as_deref()).await;
+                    Ok(answer.unwrap_or_else(|refusal| {
+                        refusal.to_http_response().unwrap_or_else(|_: S3Error| bare_internal_error())
+                    }))
+                }
+                None => self.0.s3.call(request).await,
+            }
+        };
+        match AssertUnwindSafe(answer).catch_unwind().await {
             Ok(Ok(answer)) => return answer,
             // The message of an error that quotes such a value cannot be written as XML.
             Ok(Err(_)) if odd_query => {
@@ -269,6 +310,10 @@ fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelop
     let is_document = parts.headers.get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes() == b"application/xml");
     // Documents of s3s are in memory; an object's content never is, whatever its type.
     let Some(document) = body.bytes().filter(|_| is_document) else { return body };
+    let document = match parts.headers.get(header::LOCATION).filter(|_| parts.status == StatusCode::CREATED) {
+        Some(location) => error_body::with_location(&document, location).into(),
+        None => document,
+    };
     let rewritten = if is_error {
         let by_policy = error_body::refused_by_policy(&document);
         if by_policy.is_some() {

@@ -4,6 +4,7 @@
 //! which ids the request is known; these elements are put in before the closing tag, so that nothing of what s3s wrote is
 //! parsed. Where s3s's own refusals quote AWS's documentation instead of S3's sentence, the sentence is put in its place.
 
+use http::HeaderValue;
 use s3s::S3ErrorCode;
 
 use super::request_id::RequestId;
@@ -125,6 +126,18 @@ fn with_s3_sentence(document: &[u8]) -> Option<Vec<u8>> {
         let (before, after) = (document.get(..at)?, document.get(at + message.len()..)?);
         Some([before, format!("<Message>{sentence}</Message>").as_bytes(), after].concat())
     })
+}
+
+/// The document of a form's answer, with the place that the header names: s3s knows no more of it than the path.
+pub(super) fn with_location(document: &[u8], location: &HeaderValue) -> Vec<u8> {
+    let (open, close) = ("<Location>", "</Location>");
+    let text = String::from_utf8_lossy(document);
+    match (text.split_once(open), text.split_once(close), location.to_str()) {
+        (Some((before, _)), Some((_, after)), Ok(location)) => {
+            format!("{before}{open}{}{close}{after}", escape(location)).into_bytes()
+        }
+        _ => document.to_vec(),
+    }
 }
 
 /// Escapes a text for an element. What XML 1.0 cannot hold becomes a question mark.

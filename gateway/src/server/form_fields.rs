@@ -1,9 +1,17 @@
-//! The field of a form that s3s does not hand on: `tagging`, the tags of the object as a document.
+//! The fields of a form that s3s does not hand on.
 //!
-//! The fields of a form come before its file and are short; they are looked at as they pass, until the file begins, which is
-//! before any operation runs. What is found is left in a [`FormTags`] among the request's extensions.
+//! `tagging` has the tags of the object as a document, and `acl` is what S3's forms call `x-amz-acl`; whether a policy came
+//! with a signature, and with which, is known from fields as well. The fields of a form come before its file and are short;
+//! they are looked at as they pass, until the file begins, which is before any operation runs. What is found is left in a
+//! [`FormExtras`] among the request's extensions.
+//! Invariant: a form is taken apart by the parser that s3s itself uses, so that both read the same fields.
 
-use crate::protocol::FormTags;
+use bytes::Bytes;
+use futures::{FutureExt as _, StreamExt as _, stream};
+use http::{HeaderMap, header};
+use s3s_multipart::{Boundary, Error, Multipart, parse_content_disposition};
+
+use crate::protocol::{FormExtras, FormFound};
 
 /// Longest fields that are looked at; s3s refuses forms with longer ones.
 const MAX_BYTES: usize = super::s3_service::FORM_FIELDS_BYTES + 4096;
@@ -13,65 +21,68 @@ const HEADERS_END: &[u8] = b"\r\n\r\n";
 
 /// The fields of a form as they arrive.
 pub(super) struct FormFields {
-    found: FormTags,
+    extras: FormExtras,
+    boundary: Option<Boundary>,
     seen: Vec<u8>,
-    done: bool,
 }
 
 impl FormFields {
-    /// Nothing seen yet; what is found goes to `found`.
-    pub(super) fn new(found: FormTags) -> Self {
-        Self { found, seen: Vec::new(), done: false }
+    /// Nothing seen yet; what is found goes to `extras`.
+    pub(super) fn new(extras: FormExtras, headers: &HeaderMap) -> Self {
+        let mime = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()?.parse::<mime::Mime>().ok());
+        let boundary = mime.as_ref().and_then(|mime| mime.get_param(mime::BOUNDARY));
+        let boundary = boundary.and_then(|boundary| Boundary::new(boundary.as_str().as_bytes()).ok());
+        Self { extras, boundary, seen: Vec::new() }
     }
 
     /// Looks at the next bytes of the body.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        if self.done {
-            return;
-        }
+        let Some(boundary) = &self.boundary else { return };
         let before = self.seen.len();
         self.seen.extend_from_slice(bytes.get(..MAX_BYTES - before).unwrap_or(bytes));
         let new = self.seen.get(before.saturating_sub(HEADERS_END.len() - 1)..).unwrap_or_default();
-        if self.seen.len() < MAX_BYTES && !new.windows(HEADERS_END.len()).any(|w| w == HEADERS_END) {
+        if !new.windows(HEADERS_END.len()).any(|w| w == HEADERS_END) && self.seen.len() < MAX_BYTES {
             return;
         }
-        let fields = String::from_utf8_lossy(&self.seen);
-        let file_begins = parts(&fields).any(|part| part.is("file"));
-        if !file_begins && self.seen.len() < MAX_BYTES {
-            return;
+        let found = read(&self.seen, boundary);
+        let is_over = found.is_some() || self.seen.len() >= MAX_BYTES;
+        if let Some(Ok(found)) = found {
+            self.extras.set(found);
         }
-        if let Some(tagging) = parts(&fields).take_while(|part| !part.is("file")).find(|part| part.is("tagging")) {
-            self.found.set(tagging.value);
+        if is_over {
+            self.boundary = None;
+            self.seen = Vec::new();
         }
-        self.done = true;
-        self.seen = Vec::new();
     }
 }
 
-/// A part of a form whose headers have arrived.
-struct Part<'a> {
-    headers: &'a str,
-    /// What has arrived of its value.
-    value: &'a str,
-}
-
-impl Part<'_> {
-    fn is(&self, name: &str) -> bool {
-        self.headers.to_ascii_lowercase().contains(&format!("; name=\"{name}\""))
-    }
-}
-
-/// The parts of a form that begins with its boundary.
-fn parts(form: &str) -> impl Iterator<Item = Part<'_>> {
-    let boundary = form.split("\r\n").next().unwrap_or_default();
-    let separator = format!("\r\n{boundary}");
-    let mut rest = form.strip_prefix(boundary).filter(|_| boundary.starts_with("--"));
-    std::iter::from_fn(move || {
-        let (headers, after) = rest?.split_once("\r\n\r\n")?;
-        let value = after.split(&separator).next().unwrap_or_default();
-        rest = after.get(value.len() + separator.len()..);
-        Some(Part { headers, value })
-    })
+/// The fields before the file; `None`: the file has not begun.
+fn read(seen: &[u8], boundary: &Boundary) -> Option<Result<FormFound, Error>> {
+    let arrived = stream::iter([Ok::<_, Error>(Bytes::copy_from_slice(seen))]);
+    let mut form = Multipart::new(arrived.chain(stream::pending()), boundary, super::s3_service::FORM_FIELDS_BYTES);
+    let fields = async {
+        let mut found = FormFound::default();
+        while let Some(mut part) = form.next_part().await? {
+            let mut name = None;
+            while let Some(header) = part.next_header().await? {
+                if header.name.eq_ignore_ascii_case("content-disposition") {
+                    let disposition = parse_content_disposition(header.value);
+                    name = disposition.and_then(|found| found.name).map(|name| name.to_ascii_lowercase());
+                }
+            }
+            let name = String::from_utf8_lossy(name.as_deref().unwrap_or_default()).into_owned();
+            if name == "file" {
+                break;
+            }
+            let mut value = Vec::new();
+            while let Some(bytes) = part.next_data().await? {
+                value.extend_from_slice(&bytes);
+            }
+            found.note(&name, String::from_utf8_lossy(&value).into_owned());
+        }
+        Ok(found)
+    };
+    fields.now_or_never()
 }
 
 #[cfg(test)]
@@ -79,28 +90,34 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FORM: &str = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n\
+    const FORM: &str = "preamble\r\n--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n\
         --b\r\ncontent-disposition: form-data; NAME=\"Tagging\"\r\n\r\n<Tagging>x</Tagging>\r\n\
+        --b\r\nX-Odd: ; name=\"acl\"\r\nContent-Disposition: form-data;name=policy\r\n\r\np\r\n\
         --b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n\
-        \r\n--b\r\nContent-Disposition: form-data; name=\"tagging\"\r\n\r\nlater\r\n--b--\r\n";
+        \r\n--b\r\nContent-Disposition: form-data; name=\"acl\"\r\n\r\nlater\r\n--b--\r\n";
 
-    fn found(form: &[u8], step: usize) -> Option<String> {
-        let tags = FormTags::default();
-        let mut fields = FormFields::new(tags.clone());
+    fn found(form: &[u8], step: usize) -> Option<FormFound> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static("multipart/form-data; boundary=\"b\""));
+        let extras = FormExtras::default();
+        let mut fields = FormFields::new(extras.clone(), &headers);
         form.chunks(step).for_each(|bytes| fields.push(bytes));
-        tags.get().map(ToOwned::to_owned)
+        extras.get().cloned()
     }
 
     #[test]
-    fn tags_are_found_before_the_file_however_the_form_is_cut() {
+    fn fields_are_found_before_the_file_however_the_form_is_cut() {
         for step in 1..FORM.len() {
-            assert_eq!(found(FORM.as_bytes(), step).as_deref(), Some("<Tagging>x</Tagging>"), "{step}");
+            let found = found(FORM.as_bytes(), step).expect("a form");
+            assert_eq!(found.tagging.as_deref(), Some("<Tagging>x</Tagging>"), "{step}");
+            assert_eq!((found.acl, found.has_policy, found.repeated), (None, true, false), "{step}");
         }
-        assert_eq!(
-            found(FORM.replace("Tagging\"", "other\"").as_bytes(), 7),
-            None,
-            "what follows the file is no field"
-        );
+    }
+
+    #[test]
+    fn fields_that_come_twice_are_noticed() {
+        let twice = FORM.replace("name=\"key\"", "name=\"tagging\"");
+        assert!(found(twice.as_bytes(), 9).expect("a form").repeated);
     }
 
     proptest! {

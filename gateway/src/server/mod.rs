@@ -22,6 +22,7 @@ mod response_body;
 mod s3_service;
 mod second_pass;
 mod signature;
+mod signature_v2;
 mod standing_stream;
 mod sub_resources;
 mod tls;

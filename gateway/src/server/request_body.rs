@@ -82,7 +82,7 @@ impl RequestBody {
             ended,
             tail: Tail::of(&request.headers),
             document,
-            form: request.extensions.get().cloned().map(FormFields::new),
+            form: request.extensions.get().cloned().map(|extras| FormFields::new(extras, &request.headers)),
             turn,
             failure: None,
         })))

@@ -13,6 +13,7 @@ use crate::protocol::Gateway;
 use super::document::DOCUMENT_BYTES;
 use super::host::Hosts;
 use super::second_pass::SecondPass;
+use super::signature_v2::SignatureV2;
 
 /// Largest chunk of an aws-chunked body, which s3s holds in memory. SDKs send at most 1 MiB.
 const CHUNK_BYTES: usize = 16 << 20;
@@ -27,12 +28,12 @@ pub(super) fn build(
     directory: Option<&Arc<Directory>>,
     (region, sigv2): (&str, bool),
     hosts: &Hosts,
-) -> anyhow::Result<S3Service> {
+) -> anyhow::Result<(S3Service, Option<SignatureV2>)> {
     let config = Arc::new(StaticConfigProvider::new(Arc::new(s3_config(region, sigv2)?)));
     let mut trusted = S3ServiceBuilder::new(gateway.clone());
     trusted.set_config(Arc::clone(&config) as _);
     trusted.set_host(hosts.clone());
-    let Some(directory) = directory else { return Ok(trusted.build()) };
+    let Some(directory) = directory else { return Ok((trusted.build(), None)) };
     trusted.set_auth(Secrets::new(Arc::clone(directory)));
     trusted.set_access(Gate::new(Arc::clone(directory)));
 
@@ -41,8 +42,10 @@ pub(super) fn build(
     service.set_host(hosts.clone());
     service.set_auth(Secrets::new(Arc::clone(directory)));
     service.set_access(Gate::new(Arc::clone(directory)));
-    service.set_route(SecondPass::new(trusted.build()));
-    Ok(service.build())
+    let trusted = trusted.build();
+    service.set_route(SecondPass::new(trusted.clone()));
+    let signature_v2 = sigv2.then(|| SignatureV2::new(Arc::clone(directory), trusted));
+    Ok((service.build(), signature_v2))
 }
 
 fn s3_config(region: &str, sigv2: bool) -> anyhow::Result<S3Config> {

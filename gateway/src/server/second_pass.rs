@@ -1,20 +1,25 @@
-//! A second way through s3s for reads whose `Range` or `If-*` headers s3s cannot parse.
+//! A second way through s3s: for reads whose `Range` or `If-*` headers s3s cannot parse, and for presigned URLs that have
+//! headers as parameters.
 //!
+//! SDKs put `x-amz-*` headers into the query of a URL that they sign; S3 takes them for headers, s3s does not know them there.
 //! S3 ignores a range it does not understand; s3s refuses the request. Such a header cannot be taken away before s3s sees
 //! it, because most clients sign it. So those requests take s3s's custom route: s3s verifies the signature with every
 //! header in place and hands the request over; here the headers are set aside and whose signature it was is noted, both
 //! in the request's extensions, and the request goes through a second s3s service that has the same operations and the
 //! same gate, and believes that note. That service is reachable from here only.
 
-use http::{HeaderMap, HeaderName, Method, Uri, header, uri::PathAndQuery};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header, uri::PathAndQuery};
 use hyper::http::Extensions;
 use s3s::dto::{ETagCondition, Range, Timestamp, TimestampFormat};
 use s3s::route::S3Route;
 use s3s::service::S3Service;
-use s3s::{Body, HttpRequest, S3Request, S3Response, S3Result};
+use s3s::{Body, HttpRequest, S3Request, S3Response, S3Result, s3_error};
 
-use crate::auth::{Gate, Verified};
+use crate::auth::{Gate, Proof, Verified};
 use crate::protocol::{SetAside, error};
+
+use super::sub_resources;
 
 /// The headers that a read may carry and s3s may refuse.
 const CONDITIONS: [HeaderName; 5] =
@@ -34,18 +39,29 @@ impl SecondPass {
 
 #[async_trait::async_trait]
 impl S3Route for SecondPass {
-    fn is_match(&self, method: &Method, _: &Uri, headers: &HeaderMap, _: &mut Extensions) -> bool {
-        matches!(*method, Method::GET | Method::HEAD) && CONDITIONS.iter().any(|name| is_odd(headers, name))
+    fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap, _: &mut Extensions) -> bool {
+        is_read(method) && CONDITIONS.iter().any(|name| is_odd(headers, name)) || !hoisted(uri).is_empty()
     }
 
     async fn check_access(&self, req: &mut S3Request<Body>) -> S3Result<()> {
         Gate::refuse_token(&req.headers, &req.uri)?;
-        req.extensions.insert(Verified(req.credentials.clone()));
+        let proof = Proof::of(&req.uri, &req.headers);
+        req.extensions.insert(Verified { credentials: req.credentials.clone(), proof });
         Ok(())
     }
 
     async fn call(&self, req: S3Request<Body>) -> S3Result<S3Response<Body>> {
-        let request = without_signature(req).ok_or_else(error::internal)?;
+        let mut parts = HttpRequest::new(Body::empty()).into_parts().0;
+        for (name, value) in hoisted(&req.uri) {
+            let invalid = || s3_error!(InvalidArgument, "Value for the query parameter {name} cannot be a header.");
+            let header = HeaderName::try_from(name.as_str()).map_err(|_| invalid())?;
+            let value = HeaderValue::try_from(value).map_err(|_| invalid())?;
+            parts.headers.insert(header, value);
+        }
+        // What was sent as a header is what was meant.
+        parts.headers.extend(req.headers);
+        (parts.method, parts.uri, parts.extensions) = (req.method, req.uri, req.extensions);
+        let request = without_signature(parts, req.input).ok_or_else(error::internal)?;
         let response = self.trusted.call(request).await.map_err(|error| {
             tracing::error!(%error, "s3s fails on a second pass");
             error::internal()
@@ -77,36 +93,74 @@ fn is_odd(headers: &HeaderMap, name: &HeaderName) -> bool {
     }
 }
 
-/// The request as one that was never signed, with the conditions in its extensions.
-fn without_signature(req: S3Request<Body>) -> Option<HttpRequest> {
-    let mut headers = req.headers;
+/// The request as one that was never signed; a read's conditions go into its extensions.
+pub(super) fn without_signature(request: Parts, body: Body) -> Option<HttpRequest> {
+    let Parts { method, uri, mut headers, extensions, .. } = request;
     headers.remove(header::AUTHORIZATION);
     let mut set_aside = HeaderMap::new();
-    for name in CONDITIONS {
-        for value in headers.get_all(&name) {
-            set_aside.append(name.clone(), value.clone());
+    if is_read(&method) {
+        for name in CONDITIONS {
+            for value in headers.get_all(&name) {
+                set_aside.append(name.clone(), value.clone());
+            }
+            headers.remove(name);
         }
-        headers.remove(name);
     }
-    let mut request = HttpRequest::new(Body::empty());
-    *request.method_mut() = req.method;
-    *request.uri_mut() = unsigned_uri(&req.uri)?;
+    let mut request = HttpRequest::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = unsigned_uri(&uri)?;
     *request.headers_mut() = headers;
-    *request.extensions_mut() = req.extensions;
+    *request.extensions_mut() = extensions;
     request.extensions_mut().insert(SetAside(set_aside));
     Some(request)
 }
 
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Parameters of a presigned URL that are its signature, and those that S3 ignores there: SDKs put checksums of the empty
+/// body into URLs that they sign before there is one.
+fn stays_in_query(name: &str) -> bool {
+    matches!(
+        name,
+        "x-amz-algorithm"
+            | "x-amz-content-sha256"
+            | "x-amz-credential"
+            | "x-amz-date"
+            | "x-amz-decoded-content-length"
+            | "x-amz-expires"
+            | "x-amz-request-payer"
+            | "x-amz-sdk-checksum-algorithm"
+            | "x-amz-security-token"
+            | "x-amz-signature"
+            | "x-amz-signedheaders"
+            | "x-amz-trailer"
+            | "x-amz-user-agent"
+    ) || name.starts_with("x-amz-checksum-")
+}
+
+/// Headers that a presigned URL has as parameters: signed with it, they count as if they had been sent.
+fn hoisted(uri: &Uri) -> Vec<(String, String)> {
+    let Some(query) = uri.query().filter(|query| is_presigned(query)) else { return Vec::new() };
+    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap_or_default();
+    let pairs = pairs.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
+    pairs.filter(|(name, _)| name.starts_with("x-amz-") && !stays_in_query(name)).collect()
+}
+
+fn is_presigned(query: &str) -> bool {
+    sub_resources::keys(query).any(|key| key == "X-Amz-Signature")
+}
+
 fn unsigned_uri(uri: &Uri) -> Option<Uri> {
-    let kept: Vec<&str> = uri
-        .query()
-        .unwrap_or_default()
-        .split('&')
-        .filter(|pair| !pair.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-")))
-        .filter(|pair| {
-            !["AWSAccessKeyId", "Signature", "Expires"].contains(&pair.split('=').next().unwrap_or_default())
+    let is_proof = |pair: &&str| {
+        sub_resources::keys(pair).any(|key| {
+            let name = key.to_ascii_lowercase();
+            name.starts_with("x-amz-") && name != "x-amz-request-payer"
+                || ["AWSAccessKeyId", "Signature", "Expires"].contains(&key.as_str())
         })
-        .collect();
+    };
+    let kept: Vec<&str> = uri.query().unwrap_or_default().split('&').filter(|pair| !is_proof(pair)).collect();
     let path = PathAndQuery::try_from(format!("{}?{}", uri.path(), kept.join("&"))).ok()?;
     let mut parts = http::uri::Parts::default();
     parts.path_and_query = Some(path);

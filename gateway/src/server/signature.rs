@@ -15,7 +15,7 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const LONG_DATE: &[FormatItem<'_>] = format_description!("[year][month][day]T[hour][minute][second]Z");
 const SHORT_DATE: &[FormatItem<'_>] = format_description!("[year][month][day]");
 /// How far clocks may be apart; s3s holds the same.
-const MAX_SKEW: Duration = Duration::minutes(15);
+pub(super) const MAX_SKEW: Duration = Duration::minutes(15);
 /// The longest life of a presigned URL, seconds.
 const MAX_EXPIRES: i64 = 604_800;
 

@@ -77,6 +77,12 @@ fn supported(key: &str) -> Option<(Level, &'static [Method])> {
     }
 }
 
+/// Whether a key of a query selects an operation, or what it is about.
+pub(super) fn is_sub_resource(key: &str) -> bool {
+    let listed = ["acl", "partNumber", "tagging", "uploads", "versionId"].contains(&key);
+    listed || UNSUPPORTED.contains(&key) || answered(key).is_some() || supported(key).is_some()
+}
+
 /// Refuses what would be mistaken.
 pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers: &HeaderMap) -> S3Result<()> {
     check_method(method)?;

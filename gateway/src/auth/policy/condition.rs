@@ -101,11 +101,10 @@ impl Condition {
             return None;
         }
         let sound = |value: &String| match test {
-            Test::Numeric(_) => value.contains("${") || value.parse::<f64>().is_ok(),
-            Test::Date(_) => value.contains("${") || date(value).is_some(),
-            Test::Bool | Test::Null => {
-                value.contains("${") || ["true", "false"].contains(&value.to_ascii_lowercase().as_str())
-            }
+            // Variables are texts: a condition on one could never hold, and a denial by it would be none.
+            Test::Numeric(_) => value.parse::<f64>().is_ok_and(f64::is_finite),
+            Test::Date(_) => date(value).is_some(),
+            Test::Bool | Test::Null => ["true", "false"].contains(&value.to_ascii_lowercase().as_str()),
             Test::Ip => network(value).is_some(),
             Test::Binary => BASE64_STANDARD.decode(value).is_ok(),
             _ => true,
@@ -125,9 +124,18 @@ impl Condition {
         let fixed = |value: &String| match self.test {
             // A network as wide as the world is no restriction.
             Test::Ip => network(value).is_some_and(|(_, bits)| bits >= 8),
-            _ => !value.contains(['*', '?']) && !value.contains("${"),
+            Test::Equals | Test::EqualsIgnoreCase | Test::Like | Test::Arn => {
+                // Whoever signs nothing has this user id.
+                !value.contains(['*', '?']) && !value.contains("${") && !value.eq_ignore_ascii_case("anonymous")
+            }
+            Test::Numeric(_) | Test::Date(_) | Test::Bool | Test::Binary | Test::Null => false,
         };
-        !self.negated && !self.if_exists && keys.contains(&self.key.as_str()) && self.values.iter().all(fixed)
+        // `ForAllValues` holds where the request has no such key at all.
+        !self.negated
+            && !self.if_exists
+            && self.set != Some(Set::All)
+            && keys.contains(&self.key.as_str())
+            && self.values.iter().all(fixed)
     }
 
     /// Whether the request fulfils it.

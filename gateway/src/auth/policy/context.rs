@@ -19,7 +19,7 @@ impl Context {
 
     /// The values of a key; `None` where the request has none.
     #[must_use]
-    pub(super) fn values(&self, key: &str) -> Option<&[String]> {
+    pub(in crate::auth) fn values(&self, key: &str) -> Option<&[String]> {
         self.0.get(&key.to_ascii_lowercase()).map(Vec::as_slice)
     }
 }

@@ -8,7 +8,9 @@
 
 mod action;
 mod condition;
+mod condition_key;
 mod context;
+mod json;
 mod parse;
 mod pattern;
 
@@ -162,6 +164,7 @@ impl Policy {
 const PINNING: &[&str] = &[
     "aws:principalarn",
     "aws:principalaccount",
+    "aws:principalorgid",
     "aws:userid",
     "aws:username",
     "aws:sourceip",

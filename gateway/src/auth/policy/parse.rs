@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::action::{self, Level};
 use super::condition::Condition;
-use super::{Policy, Principal, S3_ARN, Scope, Statement, pattern};
+use super::{Policy, Principal, S3_ARN, Scope, Statement, condition_key, json, pattern};
 
 /// Longest document, bytes (AWS: "Bucket policies are limited to 20 KB in size").
 pub(super) const MAX_BYTES: usize = 20 * 1024;
@@ -46,7 +46,7 @@ impl Policy {
         if !document.trim_start().starts_with('{') {
             return wrong("Policies must be valid JSON and the first byte must be '{'");
         }
-        let Ok(Value::Object(fields)) = serde_json::from_str(document) else {
+        let Some(Value::Object(fields)) = json::parse(document) else {
             return wrong("This policy contains invalid Json");
         };
         known(&fields, &["Version", "Id", "Statement"])?;
@@ -122,7 +122,11 @@ fn statement(value: &Value, bucket: Option<&str>) -> Result<Statement> {
         principals,
         actions: scope(actions, actions_negated),
         resources: scope(resources, resources_negated),
-        conditions: fields.get("Condition").map(conditions).transpose()?.unwrap_or_default(),
+        conditions: fields
+            .get("Condition")
+            .map(|found| conditions(found, bucket.is_none()))
+            .transpose()?
+            .unwrap_or_default(),
     })
 }
 
@@ -216,12 +220,16 @@ fn check_actions(actions: &[String], resources: Option<&[String]>, bucket: bool)
     Ok(())
 }
 
-fn conditions(value: &Value) -> Result<Vec<Condition>> {
+/// `foreign`: whether keys of other services count.
+fn conditions(value: &Value, foreign: bool) -> Result<Vec<Condition>> {
     let Value::Object(operators) = value else { return wrong("Invalid policy syntax.") };
     let mut found = Vec::new();
     for (operator, keys) in operators {
         let Value::Object(keys) = keys else { return wrong("Invalid policy syntax.") };
         for (key, values) in keys {
+            if !condition_key::is_known(key, foreign) {
+                return wrong("Policy has an invalid condition key");
+            }
             let values = condition_values(values).ok_or_else(|| PolicyError("Invalid policy syntax.".into()))?;
             let condition = Condition::parse(operator, key, values);
             let shown = operator.escape_default();

@@ -2,25 +2,27 @@
 //!
 //! A variable's value is text, whatever it holds: a user named `*` is not everybody. `${*}`, `${?}` and `${$}` are those
 //! characters themselves (AWS: "IAM policy elements: Variables and tags"). A variable without a value and without a
-//! default matches nothing. Invariant: matching takes time in proportion to the lengths multiplied, never more.
+//! default matches nothing.
+//! Invariant: matching takes time and memory in proportion to the lengths of pattern and text, whatever a request brings
+//! for its variables; only what lies between two `*` and holds a `?` is searched 64 characters at a time.
+
+use std::collections::HashMap;
 
 use super::Context;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
-    Literal(char),
-    One,
-    Any,
-}
+/// What a pattern has between two `*`: literal characters, `None` for any one of them.
+type Segment = Vec<Option<char>>;
 
 /// Whether a text is what a pattern says. `variables`: whether `${…}` means anything.
 pub(super) fn matches(pattern: &str, text: &str, context: &Context, variables: bool) -> bool {
-    tokens(pattern, context, variables, true).is_some_and(|tokens| fits(&tokens, text))
+    let text: Vec<char> = text.chars().collect();
+    segments(pattern, text.len(), context, variables, true).is_some_and(|segments| fits(&segments, &text))
 }
 
 /// Whether a text is equal to a value in which only variables stand for something else.
 pub(super) fn equals(value: &str, text: &str, context: &Context, variables: bool) -> bool {
-    tokens(value, context, variables, false).is_some_and(|tokens| fits(&tokens, text))
+    let text: Vec<char> = text.chars().collect();
+    segments(value, text.len(), context, variables, false).is_some_and(|segments| fits(&segments, &text))
 }
 
 /// Whether an action is what a pattern says; letters are the same in both cases.
@@ -35,23 +37,35 @@ pub(super) fn may_overlap(pattern: &str, literal: &str) -> bool {
     matches(pattern, literal, &Context::default(), false)
 }
 
-fn tokens(pattern: &str, context: &Context, variables: bool, wildcards: bool) -> Option<Vec<Token>> {
-    let mut tokens = Vec::with_capacity(pattern.len());
+/// The pieces between the stars. `None`: a variable has no value, or there is more than a text of `most` characters holds.
+fn segments(pattern: &str, most: usize, context: &Context, variables: bool, wildcards: bool) -> Option<Vec<Segment>> {
+    let mut segments = vec![Segment::new()];
+    let mut held = 0;
     let mut rest = pattern;
     while let Some(c) = rest.chars().next() {
         if variables && let Some((inside, after)) = rest.strip_prefix("${").and_then(|r| r.split_once('}')) {
-            tokens.extend(variable(inside, context)?.chars().map(Token::Literal));
+            let value = variable(inside, context)?;
+            held += value.chars().count();
+            if held > most {
+                return None;
+            }
+            segments.last_mut()?.extend(value.chars().map(Some));
             rest = after;
             continue;
         }
-        tokens.push(match c {
-            '*' if wildcards => Token::Any,
-            '?' if wildcards => Token::One,
-            c => Token::Literal(c),
-        });
-        rest = &rest[c.len_utf8()..];
+        match c {
+            '*' if wildcards => segments.push(Segment::new()),
+            c => {
+                held += 1;
+                if held > most {
+                    return None;
+                }
+                segments.last_mut()?.push((c != '?' || !wildcards).then_some(c));
+            }
+        }
+        rest = rest.get(c.len_utf8()..)?;
     }
-    Some(tokens)
+    Some(segments)
 }
 
 /// The text of `${inside}`.
@@ -70,33 +84,57 @@ fn variable(inside: &str, context: &Context) -> Option<String> {
     }
 }
 
-fn fits(tokens: &[Token], text: &str) -> bool {
-    let text: Vec<char> = text.chars().collect();
-    let (mut at, mut read) = (0, 0);
-    // Where to go on if the last `*` has to stand for one character more.
-    let mut retry: Option<(usize, usize)> = None;
-    while read < text.len() {
-        match tokens.get(at) {
-            Some(Token::Any) => {
-                retry = Some((at, read));
-                at += 1;
-                continue;
-            }
-            Some(Token::One) => {
-                (at, read) = (at + 1, read + 1);
-                continue;
-            }
-            Some(Token::Literal(c)) if *c == text[read] => {
-                (at, read) = (at + 1, read + 1);
-                continue;
-            }
-            _ => {}
-        }
-        let Some((star, from)) = retry else { return false };
-        retry = Some((star, from + 1));
-        (at, read) = (star + 1, from + 1);
+/// Whether a text begins with the first piece, ends with the last, and has the others in between, one after the other.
+fn fits(segments: &[Segment], text: &[char]) -> bool {
+    let same = |segment: &Segment, at: &[char]| segment.iter().zip(at).all(|(s, c)| s.is_none_or(|s| s == *c));
+    let (Some((first, others)), true) = (segments.split_first(), text.len() >= segments.iter().map(Vec::len).sum())
+    else {
+        return false;
+    };
+    let Some((last, middle)) = others.split_last() else { return first.len() == text.len() && same(first, text) };
+    let (beginning, rest) = text.split_at(first.len());
+    let (mut between, end) = rest.split_at(rest.len() - last.len());
+    if !same(first, beginning) || !same(last, end) {
+        return false;
     }
-    tokens[at..].iter().all(|token| *token == Token::Any)
+    // The leftmost place is as good as any other: it leaves the most for those that follow.
+    for segment in middle {
+        let Some(after) = find(segment, between) else { return false };
+        between = between.get(after..).unwrap_or_default();
+    }
+    true
+}
+
+/// Where a piece ends that is found first in a text.
+fn find(segment: &[Option<char>], text: &[char]) -> Option<usize> {
+    if segment.is_empty() {
+        return Some(0);
+    }
+    // Shift-and: bit n tells whether the text up to here ends with the first n + 1 characters of the piece.
+    let words = segment.len().div_ceil(64);
+    let (mut any, mut masks) = (vec![0_u64; words], HashMap::<char, Vec<u64>>::new());
+    for (at, c) in segment.iter().enumerate() {
+        let mask = match c {
+            None => &mut any,
+            Some(c) => masks.entry(*c).or_insert_with(|| vec![0; words]),
+        };
+        mask[at / 64] |= 1 << (at % 64);
+    }
+    let mut state = vec![0_u64; words];
+    for (at, c) in text.iter().enumerate() {
+        let mask = masks.get(c);
+        let mut carry = 1;
+        for (word, bits) in state.iter_mut().enumerate() {
+            let next = *bits >> 63;
+            *bits = (*bits << 1 | carry) & (any[word] | mask.map_or(0, |mask| mask[word]));
+            carry = next;
+        }
+        let end = segment.len() - 1;
+        if state[end / 64] >> (end % 64) & 1 == 1 {
+            return Some(at + 1);
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -124,7 +162,40 @@ mod tests {
         assert!(action_matches("s3:get*", "s3:GetObject") && !action_matches("s3:Put*", "s3:GetObject"));
     }
 
+    /// What the words above say, without regard to time.
+    fn fits_slowly(pattern: &[char], text: &[char]) -> bool {
+        match (pattern.split_first(), text.split_first()) {
+            (None, None) => true,
+            (Some(('*', rest)), _) => (0..=text.len()).any(|n| fits_slowly(rest, &text[n..])),
+            (Some(('?', rest)), Some((_, text))) => fits_slowly(rest, text),
+            (Some((p, rest)), Some((c, text))) => p == c && fits_slowly(rest, text),
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+
+    #[test]
+    fn long_pieces_are_found_across_words() {
+        let piece = "ab?".repeat(60);
+        let text = format!("{}{}", "ab".repeat(100), "abc".repeat(61));
+        assert!(matches(&format!("*{piece}*"), &text, &Context::default(), false));
+        assert!(!matches(&format!("*{piece}d*"), &text, &Context::default(), false));
+    }
+
+    #[test]
+    fn no_value_makes_a_pattern_longer_than_its_text() {
+        let mut context = Context::default();
+        context.set("aws:Referer", "x".repeat(60_000));
+        let pattern = format!("b/{}", "${aws:Referer}".repeat(1000));
+        assert!(segments(&pattern, 1024, &context, true, true).is_none());
+    }
+
     proptest! {
+        #[test]
+        fn patterns_fit_what_they_say(pattern in "[ab*?]{0,10}", text in "[abc]{0,12}") {
+            let slowly = fits_slowly(&pattern.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>());
+            prop_assert_eq!(matches(&pattern, &text, &Context::default(), false), slowly);
+        }
+
         #[test]
         fn a_star_stands_for_anything(before in "[a-c]{0,5}", middle in "[a-c]{0,5}", after in "[a-c]{0,5}") {
             let pattern = format!("{before}*{after}");

@@ -157,6 +157,22 @@ fn malformed_policies_are_told_what_is_wrong() {
             "Invalid Condition type : StringMatches",
         ),
         (policy(&[statement(json!({"Surprise": 1}))]), "Unknown field Surprise"),
+        (
+            policy(&[statement(json!({"Condition": {"StringEquals": {"s3:nonsense": "x"}}}))]),
+            "Policy has an invalid condition key",
+        ),
+        (
+            policy(&[statement(json!({"Condition": {"StringEquals": {"prefix": "x"}}}))]),
+            "Policy has an invalid condition key",
+        ),
+        (
+            policy(&[statement(json!({"Condition": {"NumericEquals": {"s3:max-keys": "NaN"}}}))]),
+            "Invalid Condition type : NumericEquals",
+        ),
+        (
+            policy(&[statement(json!({"Condition": {"Bool": {"aws:SecureTransport": "${aws:username}"}}}))]),
+            "Invalid Condition type : Bool",
+        ),
     ];
     for (document, message) in cases {
         let error = Policy::of_bucket(&document.to_string(), "bucket").expect_err("malformed");
@@ -165,6 +181,7 @@ fn malformed_policies_are_told_what_is_wrong() {
     let text = |text: &str| Policy::of_bucket(text, "bucket").expect_err("malformed").to_string();
     assert_eq!(text("[]"), "Policies must be valid JSON and the first byte must be '{'");
     assert_eq!(text("{,}"), "This policy contains invalid Json");
+    assert_eq!(text(r#"{"Statement": [], "Statement": []}"#), "This policy contains invalid Json");
     assert!(text(&format!("{{{}}}", " ".repeat(parse::MAX_BYTES))).contains("size"));
     assert!(Policy::of_identity(&policy(&[statement(json!({}))]).to_string()).is_err(), "it names a principal");
 }
@@ -181,6 +198,11 @@ fn public_is_what_anybody_can_use() {
     assert!(public(&when(json!({"IpAddress": {"aws:SourceIp": "0.0.0.0/0"}}))));
     assert!(public(&when(json!({"StringEquals": {"s3:prefix": "x"}}))));
     assert!(public(&when(json!({"StringLike": {"aws:PrincipalArn": "*"}}))));
+    assert!(public(&when(json!({"ForAllValues:StringEquals": {"aws:PrincipalArn": "arn:aws:iam::1:user/al"}}))));
+    assert!(!public(&when(json!({"ForAnyValue:StringEquals": {"aws:PrincipalArn": "arn:aws:iam::1:user/al"}}))));
+    assert!(public(&when(json!({"Null": {"aws:PrincipalArn": "true"}}))));
+    assert!(public(&when(json!({"Null": {"aws:SourceIp": "false"}}))));
+    assert!(public(&when(json!({"StringEquals": {"aws:userid": "anonymous"}}))));
 }
 
 const ACTIONS: &[&str] = &["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:Get*", "s3:*"];
