@@ -310,10 +310,13 @@ fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelop
     let is_document = parts.headers.get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes() == b"application/xml");
     // Documents of s3s are in memory; an object's content never is, whatever its type.
     let Some(document) = body.bytes().filter(|_| is_document) else { return body };
-    let document = match parts.headers.get(header::LOCATION).filter(|_| parts.status == StatusCode::CREATED) {
-        Some(location) => error_body::with_location(&document, location).into(),
-        None => document,
-    };
+    let created = parts.status == StatusCode::CREATED;
+    let relocated = parts
+        .headers
+        .get(header::LOCATION)
+        .filter(|_| created)
+        .map(|location| Bytes::from(error_body::with_location(&document, location)));
+    let document = relocated.clone().unwrap_or(document);
     let rewritten = if is_error {
         let by_policy = error_body::refused_by_policy(&document);
         if by_policy.is_some() {
@@ -323,7 +326,10 @@ fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelop
     } else {
         let entries = parts.extensions.remove::<RenderedEntries>();
         match (names::resolve_marks(&document), entries) {
-            (None, None) => return body,
+            (None, None) => match relocated {
+                Some(relocated) => relocated,
+                None => return body,
+            },
             (Some(resolved), None) => resolved.into(),
             (resolved, Some(entries)) => match entries.put_into(resolved.as_deref().unwrap_or(&document)) {
                 Some(listing) => listing,
