@@ -11,7 +11,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
@@ -21,24 +20,21 @@ use s3s::{Body, HttpResponse, S3Error, S3Result, s3_error};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Connected, OperationSlot};
-use crate::protocol::list_entries::RenderedEntries;
-use crate::protocol::{FormExtras, cors, error, names, unsigned_policy};
+use crate::protocol::{FormExtras, cors, error, unsigned_policy};
 use crate::storage::Storage;
 
 use super::ServerSettings;
+use super::answer::{Envelope, bare_internal_error, finish};
 use super::document_memory::DocumentMemory;
-use super::error_body::{self, Asked, Named};
+use super::error_body::Named;
 use super::host::Hosts;
 use super::patience::Terms;
 use super::request_body::RequestBody;
 use super::request_id::RequestId;
-use super::response_body::{Content, Exchange, ResponseBody};
+use super::response_body::ResponseBody;
 use super::signature;
 use super::signature_v2::SignatureV2;
-use super::standing_stream::StandingStream;
 use super::sub_resources::{self, Level};
-
-const SERVER: HeaderValue = HeaderValue::from_static("lobgate");
 
 /// The service of every connection. Cheap to clone.
 #[derive(Clone)]
@@ -60,18 +56,6 @@ struct Inner {
     region: Arc<str>,
     /// Whether signature version 2 is accepted.
     sigv2: bool,
-}
-
-/// What the edge remembers of a request while s3s has it.
-struct Envelope {
-    id: RequestId,
-    method: Method,
-    path: String,
-    named: Named,
-    presigned: bool,
-    region: Arc<str>,
-    operation: OperationSlot,
-    started: Instant,
 }
 
 impl Edge {
@@ -255,109 +239,6 @@ fn empty_answer(headers: HeaderMap) -> HttpResponse {
     answer
 }
 
-/// What is left to say when not even an error can be serialised.
-fn bare_internal_error() -> HttpResponse {
-    let mut answer = HttpResponse::new(Body::empty());
-    *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-    answer
-}
-
-/// `watch`: the terms of a client that may let the answer stand without blocking its connection.
-fn finish(
-    answer: HttpResponse,
-    envelope: Envelope,
-    permit: Option<OwnedSemaphorePermit>,
-    watch: Option<Terms>,
-) -> Response<ResponseBody> {
-    let (mut parts, body) = answer.into_parts();
-    let body = finish_body(body, &mut parts, &envelope);
-    envelope.id.write(&mut parts.headers);
-    parts.headers.insert(header::SERVER, SERVER);
-    let exchange = Exchange {
-        request_id: envelope.id.request_id,
-        method: envelope.method,
-        path: envelope.path,
-        operation: envelope.operation,
-        status: parts.status,
-        started: envelope.started,
-    };
-    let content = match watch.filter(|_| !http_body::Body::is_end_stream(&body)) {
-        Some(terms) => Content::Watched(StandingStream::new(body, permit, terms)),
-        None => Content::Plain { body, _permit: permit },
-    };
-    Response::from_parts(parts, ResponseBody::new(content, exchange))
-}
-
-fn finish_body(body: Body, parts: &mut http::response::Parts, envelope: &Envelope) -> Body {
-    // s3s answers a HEAD of a range with 200, whatever its handler says; S3 with 206, as it would answer GET.
-    if envelope.method == Method::HEAD
-        && parts.status == StatusCode::OK
-        && parts.headers.contains_key(header::CONTENT_RANGE)
-    {
-        parts.status = StatusCode::PARTIAL_CONTENT;
-    }
-    let bodiless_status = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    if bodiless_status {
-        // The length of a 304 would be that of the representation, which s3s does not know here.
-        parts.headers.remove(header::CONTENT_LENGTH);
-        parts.headers.remove(header::CONTENT_TYPE);
-    }
-    if bodiless_status || envelope.method == Method::HEAD {
-        parts.headers.remove(header::TRANSFER_ENCODING);
-        return Body::empty();
-    }
-    let is_error = parts.status.is_client_error() || parts.status.is_server_error();
-    let is_document = parts.headers.get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes() == b"application/xml");
-    // Documents of s3s are in memory; an object's content never is, whatever its type.
-    let Some(document) = body.bytes().filter(|_| is_document) else { return body };
-    let created = parts.status == StatusCode::CREATED;
-    let relocated = parts
-        .headers
-        .get(header::LOCATION)
-        .filter(|_| created)
-        .map(|location| Bytes::from(error_body::with_location(&document, location)));
-    let document = relocated.clone().unwrap_or(document);
-    let rewritten = if is_error {
-        let by_policy = error_body::refused_by_policy(&document);
-        if by_policy.is_some() {
-            parts.status = StatusCode::FORBIDDEN;
-        }
-        error_body::complete(by_policy.as_deref().unwrap_or(&document), &Asked::of(envelope)).into()
-    } else {
-        let entries = parts.extensions.remove::<RenderedEntries>();
-        match (names::resolve_marks(&document), entries) {
-            (None, None) => match relocated {
-                Some(relocated) => relocated,
-                None => return body,
-            },
-            (Some(resolved), None) => resolved.into(),
-            (resolved, Some(entries)) => match entries.put_into(resolved.as_deref().unwrap_or(&document)) {
-                Some(listing) => listing,
-                None => {
-                    // A listing without its entries must never look like one.
-                    tracing::error!("the document of a listing has an unknown form");
-                    parts.status = StatusCode::INTERNAL_SERVER_ERROR;
-                    Bytes::new()
-                }
-            },
-        }
-    };
-    parts.headers.remove(header::CONTENT_LENGTH);
-    Body::from(rewritten)
-}
-
-impl<'a> Asked<'a> {
-    fn of(envelope: &'a Envelope) -> Self {
-        Self {
-            resource: &envelope.path,
-            named: &envelope.named,
-            presigned: envelope.presigned,
-            region: &envelope.region,
-            id: &envelope.id,
-        }
-    }
-}
-
 impl hyper::service::Service<Request<Incoming>> for Edge {
     type Response = Response<ResponseBody>;
     type Error = Infallible;
@@ -366,47 +247,5 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let edge = self.clone();
         Box::pin(async move { Ok(edge.handle(request).await) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn envelope(method: Method) -> Envelope {
-        Envelope {
-            id: RequestId::new(),
-            method,
-            path: "/bucket/key".to_owned(),
-            named: Named::of("/bucket/key", None),
-            presigned: false,
-            region: "eu-west-1".into(),
-            operation: OperationSlot::default(),
-            started: Instant::now(),
-        }
-    }
-
-    fn refusal() -> HttpResponse {
-        error::slow_down().to_http_response().unwrap_or_else(|_| bare_internal_error())
-    }
-
-    #[test]
-    fn errors_name_the_request() {
-        let envelope = envelope(Method::GET);
-        let request_id = envelope.id.request_id.clone();
-        let (mut parts, body) = refusal().into_parts();
-        let body = finish_body(body, &mut parts, &envelope);
-        let document = String::from_utf8_lossy(&body.bytes().unwrap_or_default()).into_owned();
-        assert!(document.contains("<Code>SlowDown</Code>") && document.contains("<Resource>/bucket/key</Resource>"));
-        assert!(document.contains(&format!("<RequestId>{request_id}</RequestId>")));
-        assert_eq!(parts.status, StatusCode::SERVICE_UNAVAILABLE);
-        assert!(parts.headers.contains_key(header::RETRY_AFTER));
-    }
-
-    #[test]
-    fn an_answer_to_head_has_no_body() {
-        let (mut parts, body) = refusal().into_parts();
-        let body = finish_body(body, &mut parts, &envelope(Method::HEAD));
-        assert!(http_body::Body::is_end_stream(&body));
     }
 }

@@ -3,6 +3,7 @@
 //! [`run`] binds both addresses before it says that it is ready, so that a supervisor learns of a taken port at once. On
 //! shutdown readiness goes first, then the S3 socket, then the connections drain, and the admin address answers last.
 
+mod answer;
 mod document;
 mod document_memory;
 mod edge;
