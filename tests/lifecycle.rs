@@ -136,6 +136,8 @@ async fn rules_that_say_nothing_or_too_much_are_refused() {
         (rule("r", "", &format!("<Prefix>a</Prefix>{}", days(1))), 400, "MalformedXML"),
         (rule("r", &format!("<Prefix>a</Prefix>{tag}"), &days(1)), 400, "MalformedXML"),
         (rule("r", "<And></And>", &days(1)), 400, "MalformedXML"),
+        (rule("r", "logs/", &days(1)), 400, "MalformedXML"),
+        (rule("r", "<Prefix>a</Prefix>logs/", &days(1)), 400, "MalformedXML"),
         (rule("r", &format!("<And>{tag}{tag}</And>"), &days(1)), 400, "InvalidTag"),
         (rule("r", bounds, &days(1)), 400, "InvalidRequest"),
         (rule("r", "", ""), 400, "InvalidRequest"),
@@ -342,4 +344,44 @@ async fn what_changes_under_the_rules_stays() {
     assert_eq!(stage.database.count(&expire(latest)).await, 1);
     assert_eq!(stage.database.count(&expire(marker)).await, 1);
     assert_consistent(&stage.database).await;
+}
+
+#[tokio::test]
+async fn what_changes_after_it_was_judged_stays() {
+    let stage = Stage::start().await;
+    let tagged = |key: &str, value: &str| {
+        let set = format!("<TagSet><Tag><Key>tmp</Key><Value>{value}</Value></Tag></TagSet>");
+        stage.request("PUT", &format!("/bucket/{key}?tagging")).body(format!("<Tagging>{set}</Tagging>"))
+    };
+    let latest = |tags: &str| {
+        format!(
+            "SELECT lobgate.expire_latest('bucket', 'o', array_agg(key), array_agg(id), array_agg(last_modified), \
+             array_agg({tags}), array_agg(gen_random_uuid()))::bigint FROM lobgate.object WHERE key = 'k' AND is_latest"
+        )
+    };
+    stage.put("k", b"1").await;
+    assert_eq!(tagged("k", "1").send().await.status, 200);
+    // Between the page and the deletion somebody has said that it is not temporary.
+    let stored = "(SELECT tags FROM lobgate.object WHERE key = 'k' AND is_latest)";
+    stage.database.execute(&format!("CREATE TABLE judged AS SELECT {stored} AS tags")).await;
+    assert_eq!(tagged("k", "0").send().await.status, 200);
+    assert_eq!(stage.database.count(&latest("(SELECT tags FROM judged)")).await, 0);
+    assert_eq!(stage.database.count(&latest("NULL::jsonb")).await, 0);
+    assert_eq!(stage.get("k").await, b"1");
+    assert_eq!(stage.database.count(&latest("tags")).await, 1);
+    assert!(!stage.exists("k").await);
+
+    set_versioning(&stage, Versioning::Enabled).await;
+    for body in [b"1", b"2", b"3"] {
+        put(&stage, "k", body).await;
+    }
+    let oldest = "(SELECT min(id) FROM lobgate.object WHERE key = 'k')";
+    let past = |tags: &str, keep: u32| {
+        format!(
+            "SELECT lobgate.expire_versions('bucket', ARRAY['k'], ARRAY[{oldest}], ARRAY[{tags}]::jsonb[], ARRAY[{keep}])::bigint"
+        )
+    };
+    assert_eq!(stage.database.count(&past("(SELECT tags FROM judged)", 0)).await, 0, "other tags");
+    assert_eq!(stage.database.count(&past("NULL", 2)).await, 0, "a newer one that was to be kept is gone");
+    assert_eq!(stage.database.count(&past("NULL", 1)).await, 1);
 }

@@ -77,7 +77,7 @@ async fn conditions_hold_for_both_keys() {
         assert_eq!(refused.status, 412, "{name} where nothing is");
     }
     assert_eq!(keys(&stage).await, ["a", "b"]);
-    let renamed = rename(&stage, "/bucket/a", "b").header("if-match", &b).header("if-unmodified-since", past);
+    let renamed = rename(&stage, "/a", "b").header("if-match", &b).header("if-unmodified-since", past);
     let renamed = renamed.header("x-amz-rename-source-if-match", &a).send().await;
     assert_eq!(renamed.status, 200, "{}", renamed.text());
     assert_eq!((keys(&stage).await, stage.get("b").await), (vec!["b".to_owned()], b"1".to_vec()));
@@ -121,6 +121,16 @@ async fn a_token_makes_a_repetition_harmless() {
     let mismatch = with_token("b", "c").send().await;
     assert_eq!(mismatch.refusal(), (400, "IdempotencyParameterMismatch".to_owned()));
     assert_eq!(keys(&stage).await, ["b"]);
+    let with_a_condition = with_token("a", "b").header("if-none-match", "*").send().await;
+    assert_eq!(with_a_condition.refusal(), mismatch.refusal(), "another condition is another rename");
+    // After a day a token is forgotten, however many others are.
+    stage.put("a", b"again").await;
+    let query = "UPDATE lobgate.rename_token SET renamed_at = renamed_at - interval '2 days'; \
+                 INSERT INTO lobgate.rename_token SELECT bucket_id, token || n, source, key, renamed_at - interval '1 day' \
+                 FROM lobgate.rename_token, generate_series(1, 300) n";
+    stage.database.execute(query).await;
+    assert_eq!(with_token("a", "b").send().await.status, 200);
+    assert_eq!(stage.get("b").await, b"again");
     // One that failed leaves its token free.
     let failing = rename(&stage, "absent", "d").header("x-amz-client-token", "other");
     assert_eq!(failing.send().await.status, 404);

@@ -80,6 +80,8 @@ impl ObjectOwnership {
 pub struct BucketRules {
     /// Its name.
     pub name: String,
+    /// What its settings take as they are stored, bytes.
+    pub stored_bytes: usize,
     /// Its owner.
     pub owner: Owner,
     /// Account of the owner.
@@ -130,6 +132,7 @@ impl BucketRules {
         let lifecycle = text(Setting::Lifecycle).and_then(|t| serde_json::from_str(t).ok());
         Self {
             name: name.to_owned(),
+            stored_bytes: stored.settings.values().map(String::len).sum(),
             owner_account: stored.owner_account.unwrap_or_else(|| account_of(&stored.owner)),
             owner: Owner { id: stored.owner, display_name },
             policy,

@@ -1,7 +1,7 @@
 //! Who holds which access key and what decides about which bucket: asked of the database, remembered until it changes.
 //!
 //! Every change is announced on a channel when it commits. As long as the listening connection lives, answers are
-//! remembered; an announcement makes all of them forgotten. A connection that has not answered for [`BELIEVED`] proves
+//! remembered; an announcement makes the bucket that it names forgotten, or all. A connection that has not answered for [`BELIEVED`] proves
 //! nothing any more, and without one (behind a transaction pooler, on a standby, while it is made anew) the database
 //! is asked for every request.
 //! Invariant: what was asked before an announcement is not remembered after it.
@@ -32,6 +32,8 @@ const BELIEVED: Duration = Duration::from_secs(5);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Answers that are remembered of each kind; then all are forgotten.
 const REMEMBERED: usize = 10_000;
+/// What the settings of buckets that are remembered may take as they are stored, bytes; then all are forgotten.
+const REMEMBERED_BYTES: usize = 16 << 20;
 /// Pause between two notes of which keys were used.
 const NOTE_USE: Duration = Duration::from_secs(10);
 
@@ -70,13 +72,37 @@ struct Memory {
     believed_until: Option<Instant>,
     identities: HashMap<String, Arc<Identity>>,
     buckets: HashMap<String, Arc<BucketRules>>,
+    /// What their settings take as they are stored.
+    bucket_bytes: usize,
 }
 
 impl Memory {
     fn forget(&mut self) {
         self.generation += 1;
         self.identities.clear();
+        self.forget_buckets();
+    }
+
+    fn forget_buckets(&mut self) {
         self.buckets.clear();
+        self.bucket_bytes = 0;
+    }
+
+    fn forget_bucket(&mut self, name: &str) {
+        self.generation += 1;
+        if let Some(rules) = self.buckets.remove(name) {
+            self.bucket_bytes -= rules.stored_bytes;
+        }
+    }
+
+    fn remember(&mut self, rules: Arc<BucketRules>) {
+        if self.buckets.len() >= REMEMBERED || self.bucket_bytes + rules.stored_bytes > REMEMBERED_BYTES {
+            self.forget_buckets();
+        }
+        self.bucket_bytes += rules.stored_bytes;
+        if let Some(before) = self.buckets.insert(rules.name.clone(), rules) {
+            self.bucket_bytes -= before.stored_bytes;
+        }
     }
 
     fn is_believed(&self) -> bool {
@@ -189,10 +215,7 @@ impl Directory {
         let rules = Arc::new(BucketRules::read(name.as_str(), stored));
         let mut memory = self.memory();
         if memory.is_believed() && memory.generation == generation {
-            if memory.buckets.len() >= REMEMBERED {
-                memory.buckets.clear();
-            }
-            memory.buckets.insert(name.as_str().to_owned(), Arc::clone(&rules));
+            memory.remember(Arc::clone(&rules));
         }
         Ok(Some(rules))
     }
@@ -220,9 +243,9 @@ impl Directory {
         Ok(found.map(|user| super::Owner { id: user.canonical_id, display_name: user.name }))
     }
 
-    /// Forgets everything: this gateway has changed something itself.
-    pub fn forget(&self) {
-        self.memory().forget();
+    /// Forgets a bucket: this gateway has changed it itself.
+    pub fn forget_bucket(&self, name: &str) {
+        self.memory().forget_bucket(name);
     }
 
     /// Listens for changes and notes which keys are used, until it is stopped.
@@ -280,8 +303,14 @@ impl Directory {
             self.memory().believed_until = Some(asked + BELIEVED);
             match tokio::time::timeout(HEARTBEAT, listener.changed()).await {
                 Err(_) => {}
-                Ok(true) => self.memory().forget(),
-                Ok(false) => return,
+                Ok(None) => return,
+                Ok(Some(announced)) => {
+                    let mut memory = self.memory();
+                    if announced.anything {
+                        memory.forget();
+                    }
+                    announced.words.iter().for_each(|name| memory.forget_bucket(name));
+                }
             }
         }
     }

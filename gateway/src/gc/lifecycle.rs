@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pace::Pace;
 use super::trouble::Trouble;
-use crate::storage::expiry::{CurrentVersion, LifecycleRun, PastVersion};
+use crate::storage::expiry::{CurrentVersion, Expired, LifecycleRun, PastVersion};
 use crate::storage::lifecycle::{Action, Lifecycle};
 use crate::storage::{ErrorKind, Lease, ListUploads, Result, Storage, Upload, UploadEntry};
 
@@ -141,12 +141,12 @@ impl Applying<'_> {
             let page = self.storage.past_versions(self.run, prefix, after, PAGE).await?;
             let expired: Vec<_> = page
                 .iter()
-                .filter(|version| {
+                .filter_map(|version| {
                     let (since, newer) = row.next(version);
                     let (now, candidate) = (self.run.started_at, version.candidate());
-                    since.is_some_and(|since| self.lifecycle.drops_noncurrent(&candidate, since, newer, now))
+                    let keep = self.lifecycle.drops_noncurrent(&candidate, since?, newer, now)?;
+                    Some(Expired { key: &version.key, place: version.place, tags: &version.tags, keep })
                 })
-                .map(|version| (version.key.as_str(), version.place))
                 .collect();
             if !expired.is_empty() {
                 self.counts.past += self.storage.expire_versions(self.run, &expired).await?;
@@ -166,8 +166,7 @@ impl Applying<'_> {
         loop {
             let pace = Pace::begin();
             let page = self.storage.current_versions(self.run, prefix, last.as_deref(), PAGE).await?;
-            let markers: Vec<_> =
-                page.iter().filter(|v| self.drops_marker(v)).map(|v| (v.key.as_str(), v.place)).collect();
+            let markers: Vec<_> = page.iter().filter(|v| self.drops_marker(v)).map(CurrentVersion::as_marker).collect();
             if !markers.is_empty() {
                 self.counts.markers += self.storage.expire_versions(self.run, &markers).await?;
             }

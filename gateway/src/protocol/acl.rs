@@ -282,7 +282,7 @@ pub(super) async fn put_of_bucket(gateway: &Gateway, req: S3Request<PutBucketAcl
     let acl = set_by(&req.headers, &req.extensions, req.input.access_control_policy, owner).await?;
     let acl = allowed(acl, rules)?;
     bucket_settings::store(gateway, &req.input.bucket, Setting::Acl, &acl).await?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(PutBucketAclOutput::default()))
 }
 
@@ -362,7 +362,7 @@ pub(super) async fn put_ownership_controls(
         ));
     }
     bucket_settings::store(gateway, &req.input.bucket, Setting::ObjectOwnership, &ownership).await?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(PutBucketOwnershipControlsOutput::default()))
 }
 
@@ -373,6 +373,6 @@ pub(super) async fn delete_ownership_controls(
 ) -> Answer<DeleteBucketOwnershipControlsOutput> {
     gateway.admit(&req)?;
     bucket_settings::store(gateway, &req.input.bucket, Setting::ObjectOwnership, &None::<ObjectOwnership>).await?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(DeleteBucketOwnershipControlsOutput::default()))
 }

@@ -61,7 +61,7 @@ pub(super) async fn put(gateway: &Gateway, req: S3Request<PutBucketPolicyInput>)
     }
     let bucket = names::bucket(&req.input.bucket);
     gateway.storage.put_bucket_setting(&bucket, Setting::Policy, document).await.map_err(from_storage)?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::with_status(PutBucketPolicyOutput::default(), StatusCode::NO_CONTENT))
 }
 
@@ -84,6 +84,6 @@ pub(super) async fn delete(
     gateway.admit(&req)?;
     let bucket = names::bucket(&req.input.bucket);
     gateway.storage.delete_bucket_setting(&bucket, Setting::Policy).await.map_err(from_storage)?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(DeleteBucketPolicyOutput::default()))
 }

@@ -114,7 +114,7 @@ pub(super) async fn put_public_access_block(
         restrict_public_buckets: given.restrict_public_buckets.unwrap_or(false),
     };
     store(gateway, &req.input.bucket, Setting::PublicAccessBlock, &block).await?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(PutPublicAccessBlockOutput::default()))
 }
 
@@ -125,6 +125,6 @@ pub(super) async fn delete_public_access_block(
 ) -> Answer<DeletePublicAccessBlockOutput> {
     gateway.admit(&req)?;
     remove(gateway, &req.input.bucket, Setting::PublicAccessBlock).await?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(DeletePublicAccessBlockOutput::default()))
 }

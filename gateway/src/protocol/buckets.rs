@@ -76,7 +76,7 @@ pub(super) async fn create(gateway: &Gateway, req: S3Request<CreateBucketInput>)
     }
     let object_lock = req.input.object_lock_enabled_for_bucket.unwrap_or(false);
     gateway.storage.create_bucket(&name, &owner.id, object_lock, &settings).await.map_err(from_storage)?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")), ..Default::default() }))
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn head(gateway: &Gateway, req: S3Request<HeadBucketInput>) -> 
 pub(super) async fn delete(gateway: &Gateway, req: S3Request<DeleteBucketInput>) -> Answer<DeleteBucketOutput> {
     gateway.admit(&req)?;
     gateway.storage.delete_bucket(&names::bucket(&req.input.bucket)).await.map_err(from_storage)?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(DeleteBucketOutput::default()))
 }
 

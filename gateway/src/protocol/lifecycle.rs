@@ -57,7 +57,7 @@ pub(super) async fn put(
     let transition_minimum = minimum.as_ref().map(|given| given.as_str().to_owned());
     let lifecycle = Lifecycle { rules: checked(rules)?, transition_minimum };
     bucket_settings::store(gateway, &req.input.bucket, Setting::Lifecycle, &lifecycle).await?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(PutBucketLifecycleConfigurationOutput {
         transition_default_minimum_object_size: Some(minimum.unwrap_or_else(default_minimum)),
     }))
@@ -70,7 +70,7 @@ pub(super) async fn delete(
 ) -> Answer<DeleteBucketLifecycleOutput> {
     gateway.admit(&req)?;
     bucket_settings::remove(gateway, &req.input.bucket, Setting::Lifecycle).await?;
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(DeleteBucketLifecycleOutput::default()))
 }
 

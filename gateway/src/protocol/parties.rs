@@ -74,10 +74,10 @@ impl Owners {
     }
 }
 
-/// Lets this gateway forget what it knew of buckets and users: something was changed.
-pub(super) fn forget(extensions: &Extensions) {
+/// Lets this gateway forget what it knew of a bucket that was changed.
+pub(super) fn forget(extensions: &Extensions, bucket: &str) {
     if let Some(permit) = permit(extensions) {
-        permit.directory().forget();
+        permit.directory().forget_bucket(bucket);
     }
 }
 

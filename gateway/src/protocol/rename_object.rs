@@ -18,7 +18,7 @@ pub(super) async fn rename(gateway: &Gateway, req: S3Request<RenameObjectInput>)
     gateway.admit(&req)?;
     let input = &req.input;
     let (bucket, key) = (names::bucket(&input.bucket), names::key(&input.key)?);
-    let source = names::key(&source_in(&input.rename_source, &input.bucket)?)?;
+    let source = names::key(&source_in(&input.rename_source)?)?;
     if source == key {
         return Err(s3_error!(InvalidRequest, "An object cannot be renamed to the key that it has."));
     }
@@ -37,13 +37,12 @@ pub(super) async fn rename(gateway: &Gateway, req: S3Request<RenameObjectInput>)
     Ok(S3Response::new(RenameObjectOutput::default()))
 }
 
-/// The key that `x-amz-rename-source` names: URL-encoded, with or without a slash or the bucket before it.
-fn source_in(text: &str, bucket: &str) -> S3Result<String> {
+/// The key that `x-amz-rename-source` names: URL-encoded, after a slash or not. A key that begins with one has to be written
+/// with another, so that no two keys are written alike.
+fn source_in(text: &str) -> S3Result<String> {
     let invalid = || s3_error!(InvalidArgument, "x-amz-rename-source must be the URL-encoded key of an object");
     let decoded = percent_decode_str(text).decode_utf8().map_err(|_| invalid())?;
-    let path = decoded.strip_prefix('/').unwrap_or(&decoded);
-    let in_bucket = decoded.starts_with('/').then(|| path.strip_prefix(bucket)?.strip_prefix('/')).flatten();
-    let key = in_bucket.unwrap_or(path);
+    let key = decoded.strip_prefix('/').unwrap_or(&decoded);
     if key.is_empty() { Err(invalid()) } else { Ok(key.to_owned()) }
 }
 
@@ -62,13 +61,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_keys_with_or_without_their_bucket() {
-        let source = |text: &str| source_in(text, "bucket").ok();
+    fn sources_are_keys_after_a_slash_or_not() {
+        let source = |text: &str| source_in(text).ok();
         assert_eq!(source("a%20b/c+d").as_deref(), Some("a b/c+d"));
         assert_eq!(source("/a").as_deref(), Some("a"));
-        assert_eq!(source("/bucket/a").as_deref(), Some("a"));
-        assert_eq!(source("bucket/a").as_deref(), Some("bucket/a"));
-        assert_eq!(source("/buckets/a").as_deref(), Some("buckets/a"));
-        assert_eq!((source(""), source("/"), source("/bucket/"), source("%FF")), (None, None, None, None));
+        assert_eq!(source("//a").as_deref(), Some("/a"));
+        assert_eq!(source("/bucket/a").as_deref(), Some("bucket/a"));
+        assert_eq!((source(""), source("/"), source("%FF")), (None, None, None));
     }
 }

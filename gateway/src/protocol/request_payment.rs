@@ -33,6 +33,6 @@ pub(super) async fn put(
         }
         _ => return Err(malformed_xml()),
     }
-    parties::forget(&req.extensions);
+    parties::forget(&req.extensions, &req.input.bucket);
     Ok(S3Response::new(PutBucketRequestPaymentOutput::default()))
 }

@@ -14,6 +14,7 @@ use s3s::{S3Error, S3Result};
 use crate::protocol::checksums::DeclaredDocument;
 use crate::protocol::error;
 
+use super::stray_text::StrayText;
 use super::sub_resources::{self, Level};
 
 /// Longest document: 1000 keys of 1024 bytes, every byte of them escaped, are below 7 MiB; 10,000 parts with their
@@ -41,6 +42,8 @@ pub(super) struct Document {
     most_tags: usize,
     /// The end of what was seen, shorter than what is looked for.
     tail: Vec<u8>,
+    /// `None`: it is no XML.
+    text: Option<StrayText>,
     declared: Option<DeclaredDocument>,
     /// What was wrong with the headers, until the document is read.
     invalid: Option<S3Error>,
@@ -62,9 +65,12 @@ impl Document {
         }
         let is_delete_objects = sub_resources::keys(query).any(|key| key == "delete");
         let most_tags = if is_delete_objects { DELETE_TAGS } else { TAGS };
+        // A policy is JSON.
+        let is_json = sub_resources::keys(query).any(|key| key == "policy");
+        let document = Self { most_tags, text: (!is_json).then(StrayText::default), ..Self::default() };
         Some(match DeclaredDocument::of(&request.headers, is_delete_objects) {
-            Ok(declared) => Self { declared, most_tags, ..Self::default() },
-            Err(error) => Self { invalid: Some(error), most_tags, ..Self::default() },
+            Ok(declared) => Self { declared, ..document },
+            Err(error) => Self { invalid: Some(error), ..document },
         })
     }
 
@@ -101,6 +107,7 @@ impl Document {
         if self.seen > DOCUMENT_BYTES
             || self.tags > self.most_tags
             || self.tail.windows(CDATA.len()).any(|window| window == CDATA)
+            || self.text.as_mut().is_some_and(|text| !text.push(bytes))
         {
             return Err(error::malformed_xml());
         }

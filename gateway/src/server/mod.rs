@@ -25,6 +25,7 @@ mod second_pass;
 mod signature;
 mod signature_v2;
 mod standing_stream;
+mod stray_text;
 mod sub_resources;
 mod tls;
 

@@ -2,21 +2,21 @@
 //! is deleted.
 //!
 //! What goes was judged by what a page said. Invariant: it is deleted only where it still is what was judged (the same
-//! version at the same place; for a current version the same ETag and time), which the deleting statements see to, as they
-//! see to locks; whatever came in between stays.
+//! version at the same place with the same tags, and behind as many newer ones as its rule keeps), which the deleting
+//! statements see to, as they see to locks; whatever came in between stays.
 
 use std::time::Duration;
 
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::error::{ErrorKind, Result};
+use super::error::Result;
 use super::index::lifecycle;
 use super::lifecycle::Candidate;
 use super::listing::{beyond_all_keys, prefix_end};
-use super::types::{BucketName, EtagSet, ObjectKey};
+use super::types::BucketName;
 use super::version_types::Tags;
-use super::{DeleteObject, Deleter, Storage, new_id};
+use super::{Storage, new_id};
 
 /// A bucket whose rules are being applied.
 #[derive(Clone, Debug)]
@@ -75,7 +75,26 @@ pub struct PastVersion {
     pub latest_since: Option<OffsetDateTime>,
 }
 
+/// A version that is to go for good.
+#[derive(Clone, Copy, Debug)]
+pub struct Expired<'a> {
+    /// Its key.
+    pub key: &'a str,
+    /// Its place among the versions.
+    pub place: i64,
+    /// Its tags.
+    pub tags: &'a Tags,
+    /// How many past versions of its key have to be newer.
+    pub keep: u32,
+}
+
 impl CurrentVersion {
+    /// As a delete marker that is to go.
+    #[must_use]
+    pub fn as_marker(&self) -> Expired<'_> {
+        Expired { key: &self.key, place: self.place, tags: &self.tags, keep: 0 }
+    }
+
     /// What rules are asked about.
     #[must_use]
     pub fn candidate(&self) -> Candidate<'_> {
@@ -150,44 +169,23 @@ impl Storage {
         Ok(lifecycle::past(&self.db, run.bucket_id, from, &end_of(prefix), limit).await?)
     }
 
-    /// Deletes current versions as a client would, where they still are current: a delete marker takes the place of each in
-    /// a versioned bucket. Returns how many.
+    /// Deletes current versions as a client would, where they still are what was judged: a delete marker takes the place of
+    /// each in a versioned bucket. Returns how many.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSuchBucket`], and those of the database.
+    /// [`ErrorKind::NoSuchBucket`](super::ErrorKind::NoSuchBucket), and those of the database.
     pub async fn expire_current(&self, run: &LifecycleRun, versions: &[CurrentVersion]) -> Result<u64> {
-        let deletions = versions.iter().filter_map(|version| {
-            Some(DeleteObject {
-                key: ObjectKey::parse(&version.key).ok()?,
-                version: None,
-                if_match: Some(EtagSet::OneOf(vec![version.etag.clone()])),
-                if_match_size: Some(version.size),
-                if_match_last_modified: Some(version.last_modified),
-            })
-        });
-        let by = Deleter { owner: run.owner.clone(), bypass_governance: false };
-        let mut expired = 0;
-        for outcome in self.delete_objects(&run.bucket, deletions.collect(), &by).await? {
-            match outcome {
-                Ok(_) => expired += 1,
-                Err(error) => match error.kind() {
-                    // Another has deleted or replaced it, or it is locked: it stays as it is.
-                    ErrorKind::NoSuchKey | ErrorKind::PreconditionFailed | ErrorKind::Locked => {}
-                    _ => return Err(error),
-                },
-            }
-        }
-        Ok(expired)
+        let markers: Vec<_> = versions.iter().map(|_| new_id()).collect();
+        Ok(lifecycle::expire_current(&self.db, run, versions, &markers).await?)
     }
 
-    /// Deletes past versions, and delete markers that are all that their keys have, for good; by key and place. Returns how
-    /// many: locked ones and what changed its place stay.
+    /// Deletes past versions, and delete markers that are all that their keys have, for good. Returns how many: locked ones
+    /// and what is not any more what was judged stay.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSuchBucket`], and those of the database.
-    pub async fn expire_versions(&self, run: &LifecycleRun, versions: &[(&str, i64)]) -> Result<u64> {
-        let (keys, places): (Vec<_>, Vec<_>) = versions.iter().copied().unzip();
-        Ok(lifecycle::expire(&self.db, &run.bucket, &keys, &places).await?)
+    /// [`ErrorKind::NoSuchBucket`](super::ErrorKind::NoSuchBucket), and those of the database.
+    pub async fn expire_versions(&self, run: &LifecycleRun, versions: &[Expired<'_>]) -> Result<u64> {
+        Ok(lifecycle::expire(&self.db, &run.bucket, versions).await?)
     }
 }
 

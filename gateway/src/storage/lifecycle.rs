@@ -163,7 +163,7 @@ impl Lifecycle {
     }
 
     /// Whether a version is to go by `now` which another took the place of at `since`. `newer`: how many there are between
-    /// it and the current version.
+    /// it and the current version. Gives the number of newer ones that it may go with, at the least.
     #[must_use]
     pub fn drops_noncurrent(
         &self,
@@ -171,10 +171,10 @@ impl Lifecycle {
         since: OffsetDateTime,
         newer: u64,
         now: OffsetDateTime,
-    ) -> bool {
-        self.enabled().filter(|rule| rule.filter.matches(past)).filter_map(|rule| rule.noncurrent).any(|action| {
-            days_after(since, action.days) <= now && action.keep.is_none_or(|keep| newer >= u64::from(keep))
-        })
+    ) -> Option<u32> {
+        let actions = self.enabled().filter(|rule| rule.filter.matches(past)).filter_map(|rule| rule.noncurrent);
+        let due = actions.filter(|action| days_after(since, action.days) <= now);
+        due.map(|action| action.keep.unwrap_or(0)).filter(|keep| newer >= u64::from(*keep)).min()
     }
 
     /// When an upload is aborted if nobody finishes it, and by which rule: the earliest, if any.
@@ -288,7 +288,7 @@ mod tests {
             ..Lifecycle::default()
         };
         let past = Candidate { key: "k", object: None, last_modified: STORED };
-        let drops = |newer, now| lifecycle.drops_noncurrent(&past, STORED, newer, now);
+        let drops = |newer, now| lifecycle.drops_noncurrent(&past, STORED, newer, now).is_some();
         assert!(drops(3, datetime!(2014-01-18 00:00 UTC)));
         assert!(!drops(2, datetime!(2014-01-18 00:00 UTC)));
         assert!(!drops(3, datetime!(2014-01-17 23:59 UTC)));

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{integer, size_of};
 use crate::db::{Db, DbError, Lane, Statement};
-use crate::storage::expiry::{CurrentVersion, LifecycleRun, PastVersion};
+use crate::storage::expiry::{CurrentVersion, Expired, LifecycleRun, PastVersion};
 use crate::storage::types::BucketName;
 use crate::storage::version_types::Tags;
 
@@ -58,11 +58,27 @@ ORDER BY v.key, v.id DESC LIMIT $5",
     types: &[Type::INT4, Type::TEXT, Type::INT8, Type::TEXT, Type::INT4],
 };
 
+static EXPIRE_CURRENT: Statement = Statement {
+    name: "expire_latest",
+    sql: "-- expire_latest
+SELECT lobgate.expire_latest($1 /* bucket */, $2 /* owner */, $3 /* keys */, $4 /* ids */, $5 /* times */, $6 /* tags */,
+    $7 /* markers */)",
+    types: &[
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT_ARRAY,
+        Type::INT8_ARRAY,
+        Type::TIMESTAMPTZ_ARRAY,
+        Type::JSONB_ARRAY,
+        Type::UUID_ARRAY,
+    ],
+};
+
 static EXPIRE: Statement = Statement {
     name: "expire_versions",
     sql: "-- expire_versions
-SELECT lobgate.expire_versions($1 /* bucket */, $2 /* keys */, $3 /* ids */)",
-    types: &[Type::TEXT, Type::TEXT_ARRAY, Type::INT8_ARRAY],
+SELECT lobgate.expire_versions($1 /* bucket */, $2 /* keys */, $3 /* ids */, $4 /* tags */, $5 /* keep */)",
+    types: &[Type::TEXT, Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::JSONB_ARRAY, Type::INT4_ARRAY],
 };
 
 /// Claims a bucket whose rules are due, for so many seconds.
@@ -124,10 +140,38 @@ pub(crate) async fn past(
     .await
 }
 
-/// Deletes versions by their keys and places; how many went.
-pub(crate) async fn expire(db: &Db, bucket: &BucketName, keys: &[&str], ids: &[i64]) -> Result<u64, DbError> {
-    let rows = db.write_in(Lane::Background, &EXPIRE, &[&bucket.as_str(), &keys, &ids]).await?;
-    Ok(rows.first().map_or(0, |row| u64::try_from(row.get::<_, i32>(0)).unwrap_or(0)))
+/// Deletes latest versions, where they still are what was judged; how many went.
+pub(crate) async fn expire_current(
+    db: &Db,
+    run: &LifecycleRun,
+    versions: &[CurrentVersion],
+    markers: &[Uuid],
+) -> Result<u64, DbError> {
+    let keys: Vec<&str> = versions.iter().map(|v| v.key.as_str()).collect();
+    let ids: Vec<i64> = versions.iter().map(|v| v.place).collect();
+    let times: Vec<OffsetDateTime> = versions.iter().map(|v| v.last_modified).collect();
+    let tags: Vec<_> = versions.iter().map(|v| stored_tags(&v.tags)).collect();
+    let params: [&(dyn ToSql + Sync); 7] = [&run.bucket.as_str(), &run.owner, &keys, &ids, &times, &tags, &markers];
+    Ok(gone(&db.write_in(Lane::Background, &EXPIRE_CURRENT, &params).await?))
+}
+
+/// Deletes versions for good, where they still are what was judged; how many went.
+pub(crate) async fn expire(db: &Db, bucket: &BucketName, versions: &[Expired<'_>]) -> Result<u64, DbError> {
+    let keys: Vec<&str> = versions.iter().map(|v| v.key).collect();
+    let ids: Vec<i64> = versions.iter().map(|v| v.place).collect();
+    let tags: Vec<_> = versions.iter().map(|v| stored_tags(v.tags)).collect();
+    let keep: Vec<i32> = versions.iter().map(|v| integer(v.keep)).collect();
+    let params: [&(dyn ToSql + Sync); 5] = [&bucket.as_str(), &keys, &ids, &tags, &keep];
+    Ok(gone(&db.write_in(Lane::Background, &EXPIRE, &params).await?))
+}
+
+fn gone(rows: &[Row]) -> u64 {
+    rows.first().map_or(0, |row| u64::try_from(row.get::<_, i32>(0)).unwrap_or(0))
+}
+
+/// As they are stored: no tags are none.
+fn stored_tags(tags: &Tags) -> Option<Json<&Tags>> {
+    (!tags.is_empty()).then_some(Json(tags))
 }
 
 fn tags_of(row: &Row) -> Tags {
