@@ -89,10 +89,10 @@ async fn keys_are_disabled_expired_and_deleted_at_once() {
     eventually("the key is refused", || async { alice.asks("GET", "/").await == refused }).await;
     stage.lobgate(&["key", "enable", "alice"]).await;
     eventually("the key is accepted", allowed).await;
-    stage.lobgate(&["key", "expire", "alice", "--at", "2020-01-01T00:00:00Z"]).await;
+    stage.lobgate(&["key", "expire", "alice", "--at", "1s"]).await;
     eventually("the key has ended", || async { alice.asks("GET", "/").await == refused }).await;
     assert!(stage.lobgate(&["key", "list"]).await.contains("expired"));
-    stage.lobgate(&["key", "expire", "alice"]).await;
+    stage.lobgate(&["key", "expire", "alice", "--never"]).await;
     eventually("the key lives on", allowed).await;
     stage.lobgate(&["key", "delete", "alice"]).await;
     eventually("the key is gone", || async { alice.asks("GET", "/").await == refused }).await;
@@ -180,4 +180,63 @@ async fn another_encryption_key_is_refused_in_one_sentence() {
     let done = command.output().expect("run lobgate");
     assert_eq!(done.status.code(), Some(1), "{}", text(&done));
     assert!(text(&done).contains("auth.encryption_key"), "{}", text(&done));
+}
+
+#[tokio::test]
+async fn a_name_means_one_user_and_none_that_comes_later() {
+    let stage = Stage::start().await;
+    let dave = stage.user("dave").await;
+    let policy = |principal: &str| {
+        let text = format!(
+            r#"{{"Statement":[{{"Effect":"Allow","Principal":{{"AWS":"{principal}"}},"Action":"s3:GetObject","Resource":"arn:aws:s3:::bucket/*"}}]}}"#
+        );
+        stage.request("PUT", "/bucket?policy").body(text)
+    };
+    stage.put("k", b"x").await;
+    for wrong in ["arn:aws:iam::999999999999:user/dave", "arn:aws:iam:::user/user/dave", "arn:aws:iam:::group/dave"] {
+        assert_eq!(outcome(&policy(wrong).send().await.refusal()), (400, "MalformedPolicy"), "{wrong}");
+    }
+    for name in ["dave", "arn:aws:iam:::user/dave"] {
+        assert_eq!(policy(name).send().await.status, 204, "{name}");
+        let stored = stage.request("GET", "/bucket?policy").send().await.text();
+        assert!(stored.contains(":user/dave") && !stored.contains(":::user"), "{stored}");
+        assert_eq!(dave.request("GET", "/bucket/k").send().await.status, 200, "{name}");
+    }
+    stage.lobgate(&["key", "delete", "dave"]).await;
+    stage.lobgate(&["user", "delete", "dave"]).await;
+    let again = stage.user("dave").await;
+    assert_eq!(again.asks("GET", "/bucket/k").await.0, 403, "another dave");
+}
+
+#[tokio::test]
+async fn names_and_access_keys_are_not_mixed_up() {
+    let stage = Stage::start().await;
+    stage.user("alice").await;
+    let fails = async |arguments: &[&str], says: &str| {
+        let output = run(&stage.database.url(), arguments).await;
+        let said = text(&output);
+        assert!(!output.status.success() && said.contains(says), "{arguments:?}: {said}");
+    };
+    stage.lobgate(&["key", "create", "--user", "alice", "--access-key", "AKALICE", "--secret-key", "12345678"]).await;
+    fails(&["user", "create", "AKALICE"], "exists already").await;
+    stage.lobgate(&["user", "create", "bob"]).await;
+    fails(&["key", "create", "--user", "alice", "--access-key", "bob", "--secret-key", "12345678"], "exists already")
+        .await;
+    fails(&["key", "list", "--user", "zed"], "there is no user zed").await;
+    fails(&["key", "expire", "AKALICE"], "--never").await;
+    fails(&["key", "expire", "AKALICE", "--at", "2020-01-01"], "over already").await;
+    stage.lobgate(&["key", "expire", "AKALICE", "--at", "2130-01-01"]).await;
+    assert!(stage.lobgate(&["key", "list", "--user", "alice"]).await.contains("expires 2130-01-01T00:00:00Z"));
+    stage.lobgate(&["key", "expire", "AKALICE", "--never"]).await;
+
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let nothing = r#"{"Statement":[{"Effect":"Allow","Action":"s3:GetObject","Resource":"*"}]}"#;
+    std::fs::write(file.path(), nothing).expect("write");
+    stage.lobgate(&["policy", "put", "reading", file.path().to_str().expect("a path")]).await;
+    stage.lobgate(&["group", "create", "readers"]).await;
+    stage.lobgate(&["group", "add", "readers", "alice"]).await;
+    stage.lobgate(&["policy", "attach", "reading", "--group", "readers"]).await;
+    fails(&["group", "delete", "readers"], "has members and policies").await;
+    stage.lobgate(&["group", "remove", "readers", "alice"]).await;
+    stage.lobgate(&["group", "delete", "readers"]).await;
 }

@@ -24,7 +24,7 @@ use crate::storage::{Result, Storage, StorageError};
 
 use super::bucket::BucketRules;
 use super::cipher::Cipher;
-use super::identity::Identity;
+use super::identity::{Identity, Owner, principal_names};
 
 /// How long the last answer of the listening connection is proof that nothing was missed.
 const BELIEVED: Duration = Duration::from_secs(5);
@@ -220,27 +220,42 @@ impl Directory {
         Ok(Some(rules))
     }
 
-    /// The owner with a canonical id, as it is shown.
+    /// Somebody by any name, as an owner.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn user(&self, name: &str) -> Result<Option<super::Owner>> {
+    pub async fn user(&self, name: &str) -> Result<Option<Owner>> {
+        Ok(self.principal(name).await?.map(|(owner, _)| owner))
+    }
+
+    /// Somebody by any name that a policy may use, and the ARN.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn principal(&self, name: &str) -> Result<Option<(Owner, String)>> {
         let root = &self.root;
         if root.names.canonical_id == name || root.names.names.iter().any(|n| n == name) {
-            return Ok(Some(root.owner.clone()));
+            return Ok(Some((root.owner.clone(), root.arn())));
         }
         if name.contains('\0') {
             return Ok(None);
         }
         // ARNs name users by account or by name.
         let short = match name.strip_prefix("arn:aws:iam::").and_then(|rest| rest.split_once(':')) {
-            Some((_, path)) if path.starts_with("user/") => path.trim_start_matches("user/"),
-            Some((account, "root")) => account,
-            Some(_) => return Ok(None),
             None => name,
+            Some((account, "root")) => account,
+            Some((_, path)) => match path.strip_prefix("user/") {
+                Some(user) => user,
+                None => return Ok(None),
+            },
         };
-        let found = self.storage.find_user(short).await?;
-        Ok(found.map(|user| super::Owner { id: user.canonical_id, display_name: user.name }))
+        let Some(user) = self.storage.find_user(short).await? else { return Ok(None) };
+        let owner = Owner { id: user.canonical_id, display_name: user.name };
+        let own = format!("user/{}", owner.display_name);
+        // Of an ARN all has to fit: another account's user of the same name is somebody else.
+        let names = principal_names(&owner, &user.account, &own).names;
+        let fits = short == name || names.iter().any(|known| known == name);
+        Ok(fits.then(|| (owner, format!("arn:aws:iam::{}:{own}", user.account))))
     }
 
     /// Forgets a bucket: this gateway has changed it itself.

@@ -89,7 +89,7 @@ impl Identity {
 }
 
 /// Names of an account: its number, its ARNs.
-fn principal_names(owner: &Owner, account: &str, name: &str) -> PrincipalNames {
+pub(super) fn principal_names(owner: &Owner, account: &str, name: &str) -> PrincipalNames {
     let names = vec![
         account.to_owned(),
         format!("arn:aws:iam::{account}:root"),

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::startup::Schema;
 use crate::storage::Storage;
 
-use super::iam::{listed, parse_name, told};
+use super::iam::{existing_user, listed, parse_name, told};
 use super::workplace::Workplace;
 use super::{Outcome, output};
 
@@ -68,12 +68,15 @@ async fn act(action: Action, storage: &Storage) -> anyhow::Result<()> {
             Ok(())
         }
         Action::Add { group, user } => {
-            let change = storage.set_member(&group, &user, true).await?;
-            told(change, &format!("group {group}, or no user {user}"), "")
+            existing_user(storage, &user).await?;
+            told(storage.set_member(&group, &user, true).await?, &format!("group {group}"), "")
         }
         Action::Remove { group, user } => {
             told(storage.set_member(&group, &user, false).await?, &format!("user {user} in group {group}"), "")
         }
-        Action::Delete { name } => told(storage.delete_group(&name).await?, &format!("group {name}"), ""),
+        Action::Delete { name } => {
+            let why = "has members and policies: take its members out or its policies away first";
+            told(storage.delete_group(&name).await?, &format!("group {name}"), why)
+        }
     }
 }

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
+use crate::storage::Storage;
 use crate::storage::users::Change;
 
 use super::WrongUsage;
@@ -33,15 +34,25 @@ pub(super) fn parse_access_key(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A point in time: RFC 3339, or a time from now (`90d`).
+/// A point in time to come: RFC 3339, a day (its beginning, UTC), or a time from now (`90d`).
 pub(super) fn parse_time(text: &str) -> Result<OffsetDateTime, String> {
-    if let Ok(at) = OffsetDateTime::parse(text, &Rfc3339) {
-        return Ok(at);
+    let day = format!("{text}T00:00:00Z");
+    let dated = [text, &day].into_iter().find_map(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
+    let at = match dated {
+        Some(at) => at,
+        None => {
+            let ahead = crate::config::parse_duration(text).map_err(|_| {
+                "give a day such as 2030-01-31, a time such as 2030-01-31T12:00:00Z, or how long from now, such as 90d"
+                    .to_owned()
+            })?;
+            let ahead = Duration::try_from(ahead).map_err(|error| error.to_string())?;
+            OffsetDateTime::now_utc().checked_add(ahead).ok_or_else(|| "that is too far ahead".to_owned())?
+        }
+    };
+    if at <= OffsetDateTime::now_utc() {
+        return Err("that is over already; lobgate key disable refuses a key at once".to_owned());
     }
-    let ahead = crate::config::parse_duration(text)
-        .map_err(|_| "give a time such as 2030-01-31T00:00:00Z, or how long from now, such as 90d".to_owned())?;
-    let ahead = Duration::try_from(ahead).map_err(|error| error.to_string())?;
-    OffsetDateTime::now_utc().checked_add(ahead).ok_or_else(|| "that is too far ahead".to_owned())
+    Ok(at)
 }
 
 /// A point in time in an answer.
@@ -52,6 +63,14 @@ pub(super) fn shown(at: Option<OffsetDateTime>) -> String {
 /// A list in an answer.
 pub(super) fn listed(names: &[String]) -> String {
     if names.is_empty() { "-".to_owned() } else { names.join(", ") }
+}
+
+/// Refuses the name of a user who is not there.
+pub(super) async fn existing_user(storage: &Storage, name: &str) -> anyhow::Result<()> {
+    match storage.find_user(name).await? {
+        Some(user) if user.name == name => Ok(()),
+        Some(_) | None => anyhow::bail!("there is no user {name}"),
+    }
 }
 
 /// What a change that was not made means.
@@ -94,7 +113,8 @@ mod tests {
     fn times_are_dates_or_ahead_of_now() {
         assert_eq!(shown(parse_time("2030-01-31T00:00:00Z").ok()), "2030-01-31T00:00:00Z");
         assert!(parse_time("90d").is_ok_and(|at| at > OffsetDateTime::now_utc() + Duration::days(89)));
-        assert!(parse_time("soon").is_err());
+        assert_eq!(shown(parse_time("2130-01-31").ok()), "2130-01-31T00:00:00Z");
+        assert!(parse_time("soon").is_err() && parse_time("0s").is_err() && parse_time("2020-01-01").is_err());
         assert_eq!(shown(None), "-");
     }
 }

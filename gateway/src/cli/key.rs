@@ -8,11 +8,11 @@ use time::OffsetDateTime;
 
 use crate::auth::Cipher;
 use crate::config::{Config, Secret};
-use crate::embedded::{encryption_key, new_pair};
+use crate::embedded::{RootCredentials, encryption_key, new_pair};
 use crate::startup::Schema;
 use crate::storage::Storage;
 
-use super::iam::{parse_access_key, parse_time, shown, told};
+use super::iam::{existing_user, parse_access_key, parse_time, shown, told};
 use super::workplace::Workplace;
 use super::{Outcome, WrongUsage, output};
 
@@ -39,7 +39,7 @@ enum Action {
         /// Take this secret, 8 to 128 characters
         #[arg(long, value_name = "SECRET", requires = "access_key", value_parser = parse_secret)]
         secret_key: Option<Secret<String>>,
-        /// When it ends: a time, or how long from now
+        /// When it ends: a day, a time, or how long from now (90d)
         #[arg(long, value_name = "TIME", value_parser = parse_time)]
         expires: Option<OffsetDateTime>,
     },
@@ -59,13 +59,17 @@ enum Action {
         /// The access key
         access_key: String,
     },
-    /// Set when an access key ends, or let it live on
+    /// Set when an access key ends, or that it does not
+    #[command(group = clap::ArgGroup::new("when").required(true))]
     Expire {
         /// The access key
         access_key: String,
-        /// A time, or how long from now; without it the key never ends
-        #[arg(long, value_name = "TIME", value_parser = parse_time)]
+        /// A day, a time, or how long from now: 2030-01-31, 2030-01-31T12:00:00Z, 90d
+        #[arg(long, value_name = "TIME", group = "when", value_parser = parse_time)]
         at: Option<OffsetDateTime>,
+        /// It never ends
+        #[arg(long, group = "when")]
+        never: bool,
     },
     /// Delete an access key
     Delete {
@@ -106,6 +110,9 @@ async fn act(action: Action, storage: &Storage, config: &Config) -> anyhow::Resu
             Ok(())
         }
         Action::List { user } => {
+            if let Some(user) = &user {
+                existing_user(storage, user).await?;
+            }
             for key in storage.keys(user.as_deref()).await? {
                 let ended = key.expires_at.is_some_and(|at| at <= OffsetDateTime::now_utc());
                 let state = match (key.enabled, ended) {
@@ -126,7 +133,9 @@ async fn act(action: Action, storage: &Storage, config: &Config) -> anyhow::Resu
         }
         Action::Disable { access_key } => told(storage.enable_key(&access_key, false).await?, &named(&access_key), ""),
         Action::Enable { access_key } => told(storage.enable_key(&access_key, true).await?, &named(&access_key), ""),
-        Action::Expire { access_key, at } => told(storage.expire_key(&access_key, at).await?, &named(&access_key), ""),
+        Action::Expire { access_key, at, never: _ } => {
+            told(storage.expire_key(&access_key, at).await?, &named(&access_key), "")
+        }
         Action::Delete { access_key } => told(storage.delete_key(&access_key).await?, &named(&access_key), ""),
     }
 }
@@ -142,7 +151,7 @@ async fn create(
     secret: &Secret<String>,
     expires: Option<OffsetDateTime>,
 ) -> anyhow::Result<()> {
-    if config.root_access_key.as_deref() == Some(access_key) {
+    if RootCredentials::access_key(config)?.as_deref() == Some(access_key) {
         return Err(WrongUsage(format!("{access_key} is root's access key: choose another")).into());
     }
     let stored = storage.any_secret().await?;

@@ -51,6 +51,15 @@ impl RootCredentials {
         Self::read(&path)
     }
 
+    /// The access key that root has now, if it has one.
+    ///
+    /// # Errors
+    /// As [`RootCredentials::resolve`].
+    pub fn access_key(config: &Config) -> Result<Option<String>, EmbeddedError> {
+        let is_there = config.root_access_key.is_some() || config.data_dir.join("credentials").exists();
+        is_there.then(|| Self::resolve(config).map(|root| root.access_key)).transpose()
+    }
+
     fn generate(path: &Path) -> Result<Self, EmbeddedError> {
         let access_key = random_text(ACCESS_KEY_ALPHABET, ACCESS_KEY_LENGTH).context("draw keys for", path)?;
         let secret_key = random_text(SECRET_KEY_ALPHABET, SECRET_KEY_LENGTH).context("draw keys for", path)?;

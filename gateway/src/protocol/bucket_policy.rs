@@ -1,10 +1,12 @@
 //! The policy of a bucket: stored as it was given, once it is known to be one that can be evaluated.
 
+use std::collections::BTreeMap;
+
 use http::StatusCode;
 use s3s::dto::*;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
-use crate::auth::policy::Policy;
+use crate::auth::policy::{Policy, with_principals};
 use crate::auth::{BucketRules, Permit};
 use crate::storage::bucket_settings::Setting;
 
@@ -54,7 +56,8 @@ pub(super) async fn put(gateway: &Gateway, req: S3Request<PutBucketPolicyInput>)
         return Err(malformed("This policy contains invalid Json"));
     }
     let policy = Policy::of_bucket(document, &req.input.bucket).map_err(|error| malformed(error.to_string()))?;
-    check_principals(&req.extensions, &policy).await?;
+    let renamed = with_principals(document, &lasting_names(&req.extensions, &policy).await?);
+    let document = renamed.as_ref().unwrap_or(document);
     let blocked = parties::rules(&req.extensions).is_some_and(|rules: &BucketRules| rules.block.block_public_policy);
     if blocked && policy.is_public() {
         return Err(s3_error!(AccessDenied, "Access Denied"));
@@ -65,15 +68,22 @@ pub(super) async fn put(gateway: &Gateway, req: S3Request<PutBucketPolicyInput>)
     Ok(S3Response::with_status(PutBucketPolicyOutput::default(), StatusCode::NO_CONTENT))
 }
 
-/// Principals have to be somebody: one that is misspelt would be allowed nothing, and denied nothing.
-async fn check_principals(extensions: &http::Extensions, policy: &Policy) -> S3Result<()> {
-    let Some(permit) = parties::permit(extensions) else { return Ok(()) };
+/// Principals have to be somebody: one that is misspelt would be allowed nothing, and denied nothing. Those that are called by
+/// a name that another may have one day get an ARN, whose account number nobody else will ever have.
+async fn lasting_names(extensions: &http::Extensions, policy: &Policy) -> S3Result<BTreeMap<String, String>> {
+    let mut names = BTreeMap::new();
+    let Some(permit) = parties::permit(extensions) else { return Ok(names) };
     for name in policy.principals() {
-        if Permit::directory(permit).user(name).await.map_err(from_storage)?.is_none() {
+        let Some((owner, arn)) = Permit::directory(permit).principal(name).await.map_err(from_storage)? else {
             return Err(malformed("Invalid principal in policy"));
+        };
+        let account = arn.split(':').nth(4).unwrap_or_default();
+        let lasts = [&owner.id, &arn, account, &format!("arn:aws:iam::{account}:root")].contains(&name);
+        if !lasts {
+            names.insert(name.to_owned(), arn);
         }
     }
-    Ok(())
+    Ok(names)
 }
 
 /// DeleteBucketPolicy.

@@ -113,7 +113,7 @@ impl Storage {
         Ok(users::note_use(&self.db, access_keys).await?)
     }
 
-    /// Creates a user.
+    /// Creates a user. Its name may be nobody's, and nobody's access key.
     ///
     /// # Errors
     /// Those of the database.
@@ -145,7 +145,7 @@ impl Storage {
         Ok(users::find_user(&self.db, name).await?)
     }
 
-    /// Stores an access key of a user.
+    /// Stores an access key of a user. It may be nobody's, and no other user's name.
     ///
     /// # Errors
     /// Those of the database.
@@ -207,7 +207,7 @@ impl Storage {
         Ok(users::create_group(&self.db, name).await?)
     }
 
-    /// Deletes a group.
+    /// Deletes a group, unless it has both members and policies: the members would have other rights at once.
     ///
     /// # Errors
     /// Those of the database.

@@ -17,7 +17,7 @@ mod pattern;
 use condition::Condition;
 
 pub use context::Context;
-pub use parse::PolicyError;
+pub use parse::{PolicyError, with_principals};
 
 /// How every resource of S3 is named.
 const S3_ARN: &str = "arn:aws:s3:::";

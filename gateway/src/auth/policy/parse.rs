@@ -1,6 +1,6 @@
 //! From a document to a policy, or to AWS's sentence about what is wrong with it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -67,6 +67,35 @@ impl Policy {
         check_ids(fields.get("Statement"))?;
         Ok(Self { statements, variables })
     }
+}
+
+/// A document in which principals are called otherwise: each name that is in the list, by what stands beside it. Of one that
+/// names none of them, `None`.
+#[must_use]
+pub fn with_principals(document: &str, names: &BTreeMap<String, String>) -> Option<String> {
+    let mut value = json::parse(document).filter(|_| !names.is_empty())?;
+    let rename = |value: &mut Value| {
+        if let Some(name) = value.as_str().and_then(|text| names.get(text)) {
+            *value = Value::String(name.clone());
+        }
+    };
+    let each = |value: &mut Value| match value {
+        Value::Array(values) => values.iter_mut().for_each(rename),
+        one => rename(one),
+    };
+    let statements: Vec<&mut Value> = match value.get_mut("Statement") {
+        Some(Value::Array(statements)) => statements.iter_mut().collect(),
+        one => one.into_iter().collect(),
+    };
+    for statement in statements {
+        for element in ["Principal", "NotPrincipal"] {
+            match statement.get_mut(element) {
+                Some(Value::Object(kinds)) => kinds.get_mut("AWS").into_iter().for_each(each),
+                other => other.into_iter().for_each(each),
+            }
+        }
+    }
+    Some(value.to_string())
 }
 
 fn known(fields: &Map<String, Value>, names: &[&str]) -> Result<()> {

@@ -187,6 +187,21 @@ fn malformed_policies_are_told_what_is_wrong() {
 }
 
 #[test]
+fn principals_are_called_by_other_names() {
+    let names = [("al".to_owned(), "arn:aws:iam::1:user/al".to_owned())].into();
+    let renamed = |principal: Value| {
+        let document = policy(&[statement(json!({"Principal": principal}))]).to_string();
+        let renamed = with_principals(&document, &names).expect("a policy");
+        serde_json::from_str::<Value>(&renamed).expect("JSON")["Statement"][0]["Principal"].clone()
+    };
+    assert_eq!(renamed(json!("*")), json!("*"));
+    assert_eq!(renamed(json!({"AWS": "al"})), json!({"AWS": "arn:aws:iam::1:user/al"}));
+    assert_eq!(renamed(json!({"AWS": ["x", "al"]})), json!({"AWS": ["x", "arn:aws:iam::1:user/al"]}));
+    assert_eq!(renamed(json!({"CanonicalUser": "al"})), json!({"CanonicalUser": "al"}));
+    assert_eq!(with_principals("{}", &std::collections::BTreeMap::new()), None);
+}
+
+#[test]
 fn public_is_what_anybody_can_use() {
     let public = |document: &Value| Policy::of_bucket(&document.to_string(), "bucket").expect("a policy").is_public();
     assert!(public(&policy(&[statement(json!({}))])));

@@ -45,7 +45,8 @@ UPDATE lobgate.access_key SET last_used_at = clock_timestamp() WHERE access_key 
 static CREATE_USER: Statement = Statement {
     name: "create_user",
     sql: "-- create_user
-INSERT INTO lobgate.iam_user (name, canonical_id, account) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING id",
+INSERT INTO lobgate.iam_user (name, canonical_id, account) SELECT $1, $2, $3
+WHERE NOT EXISTS (SELECT FROM lobgate.access_key WHERE access_key = $1) ON CONFLICT DO NOTHING RETURNING id",
     types: &[Type::TEXT, Type::TEXT, Type::TEXT],
 };
 
@@ -84,8 +85,10 @@ static CREATE_KEY: Statement = Statement {
     name: "create_key",
     sql: "-- create_key
 WITH made AS (INSERT INTO lobgate.access_key (access_key, user_id, secret, expires_at)
-    SELECT $2, u.id, $3, $4 FROM lobgate.iam_user u WHERE u.name = $1 ON CONFLICT DO NOTHING RETURNING access_key)
-SELECT EXISTS (SELECT FROM made), EXISTS (SELECT FROM lobgate.access_key WHERE access_key = $2)",
+    SELECT $2, u.id, $3, $4 FROM lobgate.iam_user u WHERE u.name = $1
+    AND NOT EXISTS (SELECT FROM lobgate.iam_user o WHERE o.name = $2 AND o.name <> $1)
+    ON CONFLICT DO NOTHING RETURNING access_key)
+SELECT EXISTS (SELECT FROM made), EXISTS (SELECT FROM lobgate.iam_user WHERE name = $1)",
     types: &[Type::TEXT, Type::TEXT, Type::BYTEA, Type::TIMESTAMPTZ],
 };
 
@@ -136,7 +139,10 @@ INSERT INTO lobgate.iam_group (name) VALUES ($1) ON CONFLICT DO NOTHING RETURNIN
 static DELETE_GROUP: Statement = Statement {
     name: "delete_group",
     sql: "-- delete_group
-DELETE FROM lobgate.iam_group WHERE name = $1 RETURNING id",
+WITH gone AS (DELETE FROM lobgate.iam_group g WHERE g.name = $1 AND NOT (
+    EXISTS (SELECT FROM lobgate.iam_group_policy a WHERE a.group_id = g.id)
+    AND EXISTS (SELECT FROM lobgate.iam_group_member m WHERE m.group_id = g.id)) RETURNING id)
+SELECT EXISTS (SELECT FROM gone), EXISTS (SELECT FROM lobgate.iam_group WHERE name = $1)",
     types: &[Type::TEXT],
 };
 
@@ -365,7 +371,7 @@ pub(crate) async fn create_group(db: &Db, name: &str) -> Result<Change, DbError>
 
 /// Deletes a group.
 pub(crate) async fn delete_group(db: &Db, name: &str) -> Result<Change, DbError> {
-    change(db, &DELETE_GROUP, &[&name], Change::Missing).await
+    told(db, &DELETE_GROUP, &[&name], Change::InUse).await
 }
 
 /// All groups with their members and policies.
