@@ -41,6 +41,18 @@ async fn lists_are_off_unless_ownership_switches_them_on() {
 }
 
 #[tokio::test]
+async fn a_list_that_was_read_can_be_put_back_where_lists_are_off() {
+    let stage = Stage::start().await;
+    stage.put("k", b"x").await;
+    let read = stage.request("GET", "/bucket/k?acl").send().await.text();
+    let put = |document: &str| stage.request("PUT", "/bucket/k?acl").body(document);
+    assert_eq!(put(&read).send().await.status, 200);
+    let refused = (400, "AccessControlListNotSupported".to_owned());
+    assert_eq!(put(&read.replace("FULL_CONTROL", "READ")).send().await.refusal(), refused);
+    assert_eq!(put(&read).header("x-amz-acl", "private").send().await.refusal(), refused);
+}
+
+#[tokio::test]
 async fn without_controls_lists_count_as_before_there_were_any() {
     let stage = Stage::start().await;
     for _ in 0..2 {

@@ -233,3 +233,41 @@ async fn headers_in_a_presigned_url_are_headers() {
     let other = put("x-amz-meta-colour=red").credentials(ACCESS_KEY, &SECRET_KEY.replace('a', "b"));
     assert_eq!(status(other).await, DENIED);
 }
+
+#[tokio::test]
+async fn who_began_an_upload_may_end_it_and_nobody_else() {
+    let stage = Stage::start().await;
+    let (alice, bob) = (stage.user("alice").await, stage.user("bob").await);
+    put_policy(&stage, &json!({"Statement": [statement("Allow", json!("s3:PutObject"), json!({}))]})).await;
+    let begin = || async { alice.request("POST", "/bucket/k?uploads").send().await.xml("UploadId").expect("an id") };
+    let upload = begin().await;
+    let target = format!("/bucket/k?uploadId={upload}");
+    for method in ["GET", "DELETE"] {
+        assert_eq!(bob.asks(method, &target).await.0, DENIED, "{method}");
+        assert_eq!(stage.request(method, &target).anonymous().send().await.status, DENIED, "{method}");
+    }
+    assert_eq!((alice.asks("GET", &target).await.0, alice.asks("DELETE", &target).await.0), (200, 204));
+    assert_eq!(bob.asks("GET", &target).await.0, DENIED, "nor is it told that it is gone");
+    let upload = begin().await;
+    let denied = json!({"Statement": [
+        statement("Allow", json!("s3:PutObject"), json!({})),
+        statement("Deny", json!("s3:AbortMultipartUpload"), json!({})),
+    ]});
+    put_policy(&stage, &denied).await;
+    assert_eq!(alice.asks("DELETE", &format!("/bucket/k?uploadId={upload}")).await.0, DENIED);
+}
+
+#[tokio::test]
+async fn the_owner_that_is_expected_is_an_account() {
+    let stage = Stage::start().await;
+    let get = |owner: &str| stage.request("GET", "/bucket").header("x-amz-expected-bucket-owner", owner);
+    let account = lobgate_account(&stage).await;
+    assert_eq!(status(get(&account)).await, 200);
+    assert_eq!(get("000000000000").send().await.refusal(), (403, "AccessDenied".to_owned()));
+    assert_eq!(get("abc").send().await.refusal(), (400, "InvalidBucketOwnerAWSAccountID".to_owned()));
+}
+
+/// The id of root, as a listing of buckets shows it.
+async fn lobgate_account(stage: &Stage) -> String {
+    stage.request("GET", "/").send().await.xml("ID").expect("an owner")
+}

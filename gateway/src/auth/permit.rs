@@ -36,6 +36,8 @@ pub struct Permit {
     promises: bool,
     /// What has to be judged again by the object that is found; empty where nothing has.
     deferred: Vec<&'static str>,
+    /// Whether nothing lets the caller at an upload but having begun it.
+    only_its_own: bool,
 }
 
 /// What is known of a request before its operation runs.
@@ -46,6 +48,9 @@ pub(super) struct Request<'a> {
     pub(super) headers: &'a HeaderMap,
     pub(super) operation: &'a str,
 }
+
+/// Operations on an upload that who began it may do; each of them calls [`Permit::confirm_upload`].
+const OF_UPLOADS: [&str; 2] = ["ListParts", "AbortMultipartUpload"];
 
 /// Operations that find one object and answer with it; each of them calls [`Permit::confirm`].
 const READS: [&str; 3] = ["GetObject", "HeadObject", "GetObjectAttributes"];
@@ -85,7 +90,17 @@ impl Permit {
         };
         let promises = promises_to_pay(uri, headers);
         let context = Arc::new(context);
-        Self { directory, caller, rules, connected, context, may_list: true, promises, deferred: Vec::new() }
+        Self {
+            directory,
+            caller,
+            rules,
+            connected,
+            context,
+            may_list: true,
+            promises,
+            deferred: Vec::new(),
+            only_its_own: false,
+        }
     }
 
     /// Notes facts that came later than the headers.
@@ -138,7 +153,10 @@ impl Permit {
         if actions.is_empty() && self.caller().is_none_or(|caller| !caller.is_root) {
             return Err(denied());
         }
-        if READS.contains(&op) && self.depends_on_object(&actions, resource) {
+        if OF_UPLOADS.contains(&op) && self.is_unsaid(&actions, resource) {
+            // Who began an upload may, unless a policy denies it (AWS: "Multipart upload API and permissions").
+            self.only_its_own = true;
+        } else if READS.contains(&op) && self.depends_on_object(&actions, resource) {
             // The object that is judged has to be the one that is read.
             self.deferred = actions;
         } else {
@@ -154,6 +172,23 @@ impl Permit {
             self.may_list = self.may_list_in(self.rules.as_deref(), resource);
         }
         Ok(())
+    }
+
+    /// Whether somebody known asks for what no policy speaks of.
+    fn is_unsaid(&self, actions: &[&'static str], resource: Resource<'_>) -> bool {
+        let rules = self.rules.as_deref();
+        let context = self.context_of(rules, resource, None);
+        self.caller.is_some()
+            && actions.iter().all(|action| self.judge(action, resource, rules, &context) == Verdict::Unsaid)
+    }
+
+    /// Lets something be done to an upload, where that depends on who began it. Whoever does it has to ask.
+    ///
+    /// # Errors
+    /// `AccessDenied`.
+    pub fn confirm_upload(&self, initiator: &str) -> S3Result<()> {
+        let begun = self.caller().is_some_and(|caller| caller.owner.id == initiator);
+        if self.only_its_own && !begun { Err(denied()) } else { Ok(()) }
     }
 
     /// Whether what may be done to an object depends on the object.
@@ -220,7 +255,7 @@ impl Permit {
         match self.judge("s3:PutObjectAcl", resource, rules, &self.context_of(rules, resource, None)) {
             Verdict::Allowed => Ok(()),
             Verdict::AskObject(_) if rules.is_some_and(|rules| self.writes_by_itself(rules)) => Ok(()),
-            Verdict::AskObject(_) | Verdict::Denied => Err(denied()),
+            Verdict::AskObject(_) | Verdict::Denied | Verdict::Unsaid => Err(denied()),
         }
     }
 
@@ -303,7 +338,7 @@ impl Permit {
         let context = self.context_of(rules, resource, tags.as_ref());
         match self.judge(action, resource, rules, &context) {
             Verdict::Allowed => Ok(()),
-            Verdict::Denied => Err(denied()),
+            Verdict::Denied | Verdict::Unsaid => Err(denied()),
             Verdict::AskObject(permission) => {
                 let Some(mut object) = object(resource) else { return Err(denied()) };
                 object.version = object.version.or(found.and_then(|found| found.version));

@@ -31,8 +31,10 @@ pub(super) struct Case<'a> {
 pub(super) enum Verdict {
     /// Yes.
     Allowed,
-    /// No.
+    /// No: a policy says so.
     Denied,
+    /// No: nothing says yes.
+    Unsaid,
     /// The object's list decides.
     AskObject(Permission),
 }
@@ -106,7 +108,7 @@ impl Case<'_> {
                     | "s3:PutBucketVersioning"
                     | "s3:PutBucketTagging"
             );
-            return if free && unattached { Verdict::Allowed } else { Verdict::Denied };
+            return if free && unattached { Verdict::Allowed } else { Verdict::Unsaid };
         };
         if rules.has_acls()
             && let Some(permission) = of_object(self.action)
@@ -119,7 +121,7 @@ impl Case<'_> {
         let granted = rules.has_acls()
             && self::of_bucket(self.action)
                 .is_some_and(|permission| rules.acl().grants(self.caller, permission, !rules.block.ignore_public_acls));
-        if granted { Verdict::Allowed } else { Verdict::Denied }
+        if granted { Verdict::Allowed } else { Verdict::Unsaid }
     }
 
     /// Judges once the object is known.

@@ -314,7 +314,7 @@ pub(super) async fn put_of_object(gateway: &Gateway, req: S3Request<PutObjectAcl
     gateway.admit(&req)?;
     let object = versions::object(&req.input.bucket, &req.input.key, req.input.version_id.as_deref())?;
     gateway.storage.head(&object, crate::storage::types::RangeRequest::Whole).await.map_err(from_storage)?;
-    let rules = parties::rules(&req.extensions).filter(|rules| rules.has_acls()).ok_or_else(refused)?;
+    let rules = parties::rules(&req.extensions).ok_or_else(refused)?;
     let (owner, _) = gateway
         .storage
         .object_acl(&object)
@@ -322,7 +322,16 @@ pub(super) async fn put_of_object(gateway: &Gateway, req: S3Request<PutObjectAcl
         .map_err(from_storage)?
         .ok_or_else(|| from_storage(ErrorKind::NoSuchKey.into()))?;
     let owners = (owner.as_str(), rules.owner.id.as_str());
-    let acl = set_by(&req.headers, &req.extensions, req.input.access_control_policy, owners).await?;
+    let policy = req.input.access_control_policy;
+    if !rules.has_acls() {
+        // A document that says what holds anyway is accepted: clients put back what they have read.
+        let document =
+            if admission::asks_for_acl(&req.headers) || req.headers.contains_key("x-amz-acl") { None } else { policy };
+        let acl = of_document(&req.extensions, document.ok_or_else(refused)?, &owner).await.map_err(|_| refused())?;
+        let holds = acl == Canned::Private.acl(&owner, &owner);
+        return if holds { Ok(S3Response::new(PutObjectAclOutput::default())) } else { Err(refused()) };
+    }
+    let acl = set_by(&req.headers, &req.extensions, policy, owners).await?;
     let acl = serde_json::to_value(allowed(acl, rules)?).map_err(|_| internal())?;
     gateway.storage.set_acl(&object, &acl).await.map_err(from_storage)?;
     Ok(S3Response::new(PutObjectAclOutput::default()))

@@ -4,12 +4,12 @@
 //! protection that is not there. It gets 501 instead. `x-amz-request-payer` is ignored, as the requester always pays
 //! nothing here.
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use s3s::{S3Request, S3Result, s3_error};
 
 use crate::auth::BucketRules;
 
-use super::error::not_implemented;
+use super::error::{custom, not_implemented};
 use super::parties;
 
 /// Headers whose presence implies what this release does not do.
@@ -78,6 +78,14 @@ pub(super) fn check_owner(headers: &HeaderMap, name: &str, rules: Option<&Bucket
     let (Some(expected), Some(rules)) = (headers.get(name), rules) else { return Ok(()) };
     if expected.to_str().is_ok_and(|expected| rules.is_owned_by(expected)) {
         return Ok(());
+    }
+    let id = expected.as_bytes();
+    if ![12, 64].contains(&id.len()) || !id.iter().all(u8::is_ascii_hexdigit) {
+        return Err(custom(
+            "InvalidBucketOwnerAWSAccountID",
+            StatusCode::BAD_REQUEST,
+            "The value of the expected bucket owner parameter must be an AWS account ID",
+        ));
     }
     Err(s3_error!(AccessDenied, "Access Denied"))
 }

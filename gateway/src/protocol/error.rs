@@ -120,7 +120,7 @@ pub(super) fn empty_headers_for_error() -> HeaderMap {
 pub(super) fn not_implemented(what: &str) -> S3Error {
     S3Error::with_message(
         S3ErrorCode::NotImplemented,
-        format!("A header you provided implies functionality that is not implemented: {what}"),
+        format!("The request implies functionality that is not implemented: {what}"),
     )
 }
 

@@ -16,7 +16,7 @@ use super::list_objects::max_entries;
 use super::multipart::{format_upload_id, parse_upload_id, upload_id};
 use super::names::NameEncoding;
 use super::parties::Owners;
-use super::{Answer, Gateway, expiration_headers, metadata, names};
+use super::{Answer, Gateway, expiration_headers, metadata, names, parties};
 
 /// ListParts.
 pub(super) async fn parts(gateway: &Gateway, req: S3Request<ListPartsInput>) -> Answer<ListPartsOutput> {
@@ -30,7 +30,9 @@ pub(super) async fn parts(gateway: &Gateway, req: S3Request<ListPartsInput>) -> 
         s3_error!(InvalidArgument, "Argument part-number-marker must be an integer between 0 and 2147483647")
     })?;
 
-    let (upload, page) = gateway.storage.list_parts(&bucket, &key, id, after, max).await.map_err(from_storage)?;
+    let listed = gateway.storage.list_parts(&bucket, &key, id, after, max).await;
+    parties::confirm_upload(&req.extensions, listed.as_ref().ok().map(|(upload, _)| upload.initiator.as_str()))?;
+    let (upload, page) = listed.map_err(from_storage)?;
     let last = page.entries.last().map_or(after, |part| part.number);
     let (abort_date, abort_rule_id) =
         expiration_headers::abort(&req.extensions, &input.key, upload.initiated_at).unzip();

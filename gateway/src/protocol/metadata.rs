@@ -12,7 +12,7 @@ use s3s::{S3Result, s3_error};
 
 use crate::storage::types::Attributes;
 
-use super::error::custom;
+use super::error::{custom, not_implemented};
 
 /// Names and values of user metadata together (AWS: "Working with object metadata").
 const MAX_USER_METADATA_BYTES: usize = 2048;
@@ -22,19 +22,10 @@ pub(super) const DEFAULT_CONTENT_TYPE: &str = "binary/octet-stream";
 pub(super) const STANDARD: &str = "STANDARD";
 
 /// Classes that are accepted, stored and returned; all bytes are stored alike.
-const STORAGE_CLASSES: &[&str] = &[
-    STANDARD,
-    "REDUCED_REDUNDANCY",
-    "STANDARD_IA",
-    "ONEZONE_IA",
-    "INTELLIGENT_TIERING",
-    "GLACIER",
-    "GLACIER_IR",
-    "DEEP_ARCHIVE",
-    "EXPRESS_ONEZONE",
-    "OUTPOSTS",
-    "SNOW",
-];
+const STORAGE_CLASSES: &[&str] =
+    &[STANDARD, "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR"];
+/// Classes whose objects have to be restored before they can be read; clients do not even try. There is no RestoreObject.
+const ARCHIVES: &[&str] = &["GLACIER", "DEEP_ARCHIVE"];
 
 const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
 const WEBSITE_REDIRECT: HeaderName = HeaderName::from_static("x-amz-website-redirect-location");
@@ -74,6 +65,7 @@ pub(super) fn storage_class(headers: &HeaderMap) -> S3Result<Option<String>> {
         None => Ok(None),
         Some(class) if class == STANDARD => Ok(None),
         Some(class) if STORAGE_CLASSES.contains(&class.as_str()) => Ok(Some(class)),
+        Some(class) if ARCHIVES.contains(&class.as_str()) => Err(not_implemented("archive storage classes")),
         Some(_) => Err(s3_error!(InvalidStorageClass, "The storage class you specified is not valid")),
     }
 }
@@ -151,9 +143,13 @@ mod tests {
     #[test]
     fn standard_is_no_class_and_unknown_classes_are_refused() {
         assert_eq!(storage_class(&headers(&[("x-amz-storage-class", "STANDARD")])).ok(), Some(None));
-        let glacier = storage_class(&headers(&[("x-amz-storage-class", "GLACIER")])).ok().flatten();
-        assert_eq!(glacier.as_deref(), Some("GLACIER"));
-        assert!(storage_class(&headers(&[("x-amz-storage-class", "FLOPPY")])).is_err());
+        let class = |name: &'static str| {
+            let class = storage_class(&headers(&[("x-amz-storage-class", name)]));
+            class.map_err(|error| error.code().as_str().to_owned())
+        };
+        assert_eq!(class("GLACIER_IR"), Ok(Some("GLACIER_IR".to_owned())));
+        assert_eq!(class("GLACIER"), Err("NotImplemented".to_owned()));
+        assert_eq!((class("FLOPPY"), class("SNOW")), (class("SNOW"), Err("InvalidStorageClass".to_owned())));
     }
 
     #[test]

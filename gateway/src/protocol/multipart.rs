@@ -17,7 +17,7 @@ use super::body::Upload;
 use super::checksum_fields::{ChecksumTexts, checksum_algorithm, checksum_type, set_checksum};
 use super::checksums::{DEFAULT_ALGORITHM, Declared};
 use super::error::{from_storage, no_object_lock, no_such_upload};
-use super::{Answer, Gateway, acl, body, checksums, expiration_headers, metadata, names, object_lock, range};
+use super::{Answer, Gateway, acl, body, checksums, expiration_headers, metadata, names, object_lock, parties, range};
 
 /// CreateMultipartUpload.
 pub(super) async fn create(
@@ -152,6 +152,9 @@ pub(super) async fn abort(
     gateway.admit(&req)?;
     let (bucket, key) = (names::bucket(&req.input.bucket), names::key(&req.input.key)?);
     let id = upload_id(&req.input.upload_id)?;
+    let upload = gateway.storage.upload(&bucket, &key, id).await;
+    parties::confirm_upload(&req.extensions, upload.as_ref().ok().map(|upload| upload.initiator.as_str()))?;
+    upload.map_err(from_storage)?;
     gateway.storage.abort_upload(&bucket, &key, id).await.map_err(from_storage)?;
     Ok(S3Response::new(AbortMultipartUploadOutput::default()))
 }

@@ -118,6 +118,14 @@ pub(super) async fn confirm(extensions: &Extensions, object: &ObjectVersion, fou
     permit.confirm(resource(object, version.as_deref()), found).await
 }
 
+/// Lets something be done to an upload, where that depends on who began it. Whether there is one is no secret to others alone.
+pub(super) fn confirm_upload(extensions: &Extensions, initiator: Option<&str>) -> S3Result<()> {
+    match permit(extensions) {
+        Some(permit) => permit.confirm_upload(initiator.unwrap_or_default()),
+        None => Ok(()),
+    }
+}
+
 fn resource<'a>(object: &'a ObjectVersion, version: Option<&'a str>) -> Resource<'a> {
     Resource { bucket: Some(object.bucket.as_str()), key: Some(object.key.as_str()), version }
 }

@@ -14,6 +14,8 @@ const UNSUPPORTED: &[&str] = &[
     "annotation",
     "annotationName",
     "append",
+    "default-storage-class",
+    "defaultStorageClass",
     "metadataAnnotationTable",
     "metadataConfiguration",
     "metadataInventoryTable",
@@ -77,6 +79,9 @@ fn supported(key: &str) -> Option<(Level, &'static [Method])> {
     }
 }
 
+/// Sub-resources that are written to a version.
+const OF_VERSIONS: &[&str] = &["acl", "legal-hold", "retention", "tagging"];
+
 /// Whether a key of a query selects an operation, or what it is about.
 pub(super) fn is_sub_resource(key: &str) -> bool {
     let listed = ["acl", "partNumber", "tagging", "uploads", "versionId"].contains(&key);
@@ -120,11 +125,27 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
         (&Method::POST, Level::Bucket) if is_form(headers) => Ok(()),
         (&Method::POST, Level::Bucket) if !has("delete") => Err(method_not_allowed()),
         (&Method::POST, Level::Object) if !has("uploads") && !has("uploadId") => Err(method_not_allowed()),
+        // Whatever a key without a value is, in S3 it would select another operation than a deletion: one that came later
+        // than this release. (A name with a value is as likely a client's own.)
+        (&Method::DELETE, _) if has_unknown_flag(query.unwrap_or_default()) => {
+            Err(not_implemented("a sub-resource".to_owned()))
+        }
+        (&Method::PUT, Level::Object)
+            if has("versionId") && !keys.iter().any(|key| OF_VERSIONS.contains(&key.as_str())) =>
+        {
+            Err(s3_error!(InvalidArgument, "This operation does not accept a version-id."))
+        }
         (&Method::PUT, Level::Object) if has("uploadId") != has("partNumber") => {
             Err(s3_error!(InvalidArgument, "uploadId and partNumber must be given together"))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a query has a key without a value that is none of S3's.
+fn has_unknown_flag(query: &str) -> bool {
+    let flags = query.split('&').filter(|pair| pair.split_once('=').is_none_or(|(_, value)| value.is_empty()));
+    flags.flat_map(keys).any(|key| !is_sub_resource(&key) && !key.to_ascii_lowercase().starts_with("x-"))
 }
 
 fn check_method(method: &Method) -> S3Result<()> {
@@ -190,6 +211,10 @@ mod tests {
         assert_eq!(code(Method::DELETE, "/b", "accelerate"), "NotImplemented");
         assert_eq!(code(Method::DELETE, "/b/k", "website"), "NotImplemented");
         assert_eq!(code(Method::DELETE, "/b/k", "uploads"), "MethodNotAllowed");
+        assert_eq!(code(Method::DELETE, "/b/k", "somethingNew"), "NotImplemented");
+        assert_eq!(code(Method::DELETE, "/b", "somethingNew="), "NotImplemented");
+        assert_eq!(code(Method::PUT, "/b/k", "versionId=null"), "InvalidArgument");
+        assert_eq!(code(Method::PUT, "/b/k", "versionId=null&tagging"), "ok");
         assert_eq!(code(Method::PUT, "/b", "versioning"), "ok");
         assert_eq!(code(Method::PUT, "/b", "tagging"), "ok");
         assert_eq!(code(Method::GET, "/b", "policy"), "ok");
@@ -207,6 +232,8 @@ mod tests {
     #[test]
     fn what_s3_does_not_know_is_ignored() {
         assert_eq!(code(Method::PUT, "/b/k", "x-id=PutObject&colour=red"), "ok");
+        assert_eq!(code(Method::PUT, "/b/k", "foo"), "ok");
+        assert_eq!(code(Method::DELETE, "/b/k", "foo=bar&x-id=DeleteObject&versionId="), "ok");
         assert_eq!(code(Method::GET, "/b", "list-type=2&prefix=acl&delimiter=%2F"), "ok");
         assert_eq!(code(Method::GET, "/b/k", "partNumber=1&response-expires=x"), "ok");
         assert_eq!(code(Method::PUT, "/b/k", "partNumber=1&uploadId=x"), "ok");
