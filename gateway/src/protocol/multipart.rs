@@ -37,12 +37,14 @@ pub(super) async fn create(
     if settings.has_lock() && !gateway.storage.bucket(&bucket).await.map_err(from_storage)?.object_lock {
         return Err(no_object_lock());
     }
+    let initiator = parties::caller(&req.extensions).id;
+    settings.owner = Some(owner.id).filter(|owner| *owner != initiator);
     let upload = CreateUpload {
         bucket,
         key,
         attributes,
         checksum: declared.or(Some((DEFAULT_ALGORITHM, Kind::FullObject))),
-        initiator: owner.id,
+        initiator,
         settings,
     };
     let id = gateway.storage.create_upload(upload).await.map_err(from_storage)?;

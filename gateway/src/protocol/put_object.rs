@@ -73,7 +73,7 @@ pub(super) async fn store(gateway: &Gateway, new: NewObject<'_>) -> S3Result<Sto
     let mut settings = object_lock::settings(new.headers)?;
     settings.acl = acl;
     let declared = Declared::from_headers(new.headers)?;
-    if declared.is_empty() && settings.is_locked() {
+    if declared.is_empty() && settings.has_lock() {
         return Err(s3_error!(
             InvalidRequest,
             "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters"

@@ -57,6 +57,14 @@ pub struct Upload {
     pub settings: VersionSettings,
 }
 
+impl Upload {
+    /// Who will own the object.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        self.settings.owner.as_deref().unwrap_or(&self.initiator)
+    }
+}
+
 /// A part to publish.
 #[derive(Clone, Debug)]
 pub struct PublishPart {
@@ -226,7 +234,7 @@ impl Storage {
         let object = PublishObject {
             bucket,
             key,
-            owner: upload.initiator,
+            owner: upload.owner().to_owned(),
             attributes: upload.attributes,
             checksum: checksum.clone(),
             conditions,

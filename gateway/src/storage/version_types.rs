@@ -147,15 +147,12 @@ pub struct VersionSettings {
     /// `x-amz-object-lock-legal-hold`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub legal_hold: Option<bool>,
+    /// Of an upload: who will own the object, where that is not who began it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 impl VersionSettings {
-    /// Whether anything in it keeps the version from being deleted, or says that nothing does.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        self.retention_mode.is_some() || self.legal_hold.is_some()
-    }
-
     /// The same with a retention, or without.
     #[must_use]
     pub fn with_retention(self, retention: Option<Retention>) -> Self {

@@ -3,24 +3,25 @@
 //! The gate puts it into the request; operations that do more than their path names (a source to copy from, keys in a
 //! document or a form) ask it for the rest.
 
+mod beyond_path;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::{HeaderMap, Uri, header};
+use http::{HeaderMap, Uri};
 use s3s::{S3Error, S3Result, s3_error};
 
+use crate::auth::acl::{Acl, Permission};
+use crate::auth::bucket::{BucketRules, ObjectOwnership};
+use crate::auth::directory::Directory;
+use crate::auth::facts::{self, Asked, Connected, Proof};
+use crate::auth::identity::{Identity, Owner};
+use crate::auth::operation;
+use crate::auth::policy::Context;
+use crate::auth::verdict::{Case, Verdict};
 use crate::storage::types::{BucketName, ObjectInfo, ObjectKey, RangeRequest};
 use crate::storage::version_types::{Tags, VersionId};
 use crate::storage::{ErrorKind, ObjectVersion};
-
-use super::acl::{Acl, Permission};
-use super::bucket::{BucketRules, ObjectOwnership};
-use super::directory::Directory;
-use super::facts::{self, Asked, Connected, Proof};
-use super::identity::{Identity, Owner};
-use super::operation;
-use super::policy::Context;
-use super::verdict::{Case, Verdict};
 
 /// Of one request.
 #[derive(Clone)]
@@ -182,15 +183,6 @@ impl Permit {
             && actions.iter().all(|action| self.judge(action, resource, rules, &context) == Verdict::Unsaid)
     }
 
-    /// Lets something be done to an upload, where that depends on who began it. Whoever does it has to ask.
-    ///
-    /// # Errors
-    /// `AccessDenied`.
-    pub fn confirm_upload(&self, initiator: &str) -> S3Result<()> {
-        let begun = self.caller().is_some_and(|caller| caller.owner.id == initiator);
-        if self.only_its_own && !begun { Err(denied()) } else { Ok(()) }
-    }
-
     /// Whether what may be done to an object depends on the object.
     fn depends_on_object(&self, actions: &[&'static str], resource: Resource<'_>) -> bool {
         let rules = self.rules.as_deref();
@@ -201,48 +193,10 @@ impl Permit {
         self.looks_at_tags(rules) || actions.iter().any(listed)
     }
 
-    /// Lets what was found be read, where that depends on it. Whoever reads an object has to ask.
-    ///
-    /// # Errors
-    /// `AccessDenied`, or the database cannot be asked.
-    pub async fn confirm(&self, resource: Resource<'_>, found: &ObjectInfo) -> S3Result<()> {
-        for action in &self.deferred {
-            self.require_found(self.rules.as_deref(), action, resource, Some(found)).await?;
-        }
-        Ok(())
-    }
-
     fn may_list_in(&self, rules: Option<&BucketRules>, resource: Resource<'_>) -> bool {
         let bucket = Resource { key: None, version: None, ..resource };
         let context = self.context_of(rules, bucket, None);
         self.judge("s3:ListBucket", bucket, rules, &context) == Verdict::Allowed
-    }
-
-    /// Lets a form write under its key. `fields`: its fields as headers; `outer`: the headers that it came with.
-    ///
-    /// # Errors
-    /// `AccessDenied`, or the database cannot be asked.
-    pub async fn require_form(
-        &self,
-        resource: Resource<'_>,
-        (fields, outer): (&HeaderMap, &HeaderMap),
-        signature_v2: bool,
-    ) -> S3Result<()> {
-        let mut headers = fields.clone();
-        for name in [header::REFERER, header::USER_AGENT] {
-            if let Some(value) = outer.get(&name) {
-                headers.insert(name, value.clone());
-            }
-        }
-        let proof = self.caller.as_ref().map_or_else(Proof::default, |_| Proof::of_form(signature_v2));
-        let (caller, connected) = (self.caller(), self.connected);
-        let asked = Asked { caller, connected, proof: &proof, uri: None, headers: &headers, operation: "PostObject" };
-        let form = Self { context: Arc::new(facts::gather(&asked)), ..self.clone() };
-        for action in operation::actions("PostObject", false, fields) {
-            form.require(action, resource).await?;
-        }
-        form.require_payer(form.rules.as_deref())?;
-        form.require_list(resource, fields)
     }
 
     /// Lets a write set a list: who will own the object may, unless a policy denies it; where policies are attached to the
@@ -274,35 +228,6 @@ impl Permit {
     /// `AccessDenied`, or the database cannot be asked.
     pub async fn require(&self, action: &str, resource: Resource<'_>) -> S3Result<()> {
         self.require_found(self.rules.as_deref(), action, resource, None).await
-    }
-
-    /// Lets the source of a copy be read, where one was found; where none was, says so only to those who may know.
-    /// `tags`: whether it is copied with its tags. Also gives its bucket's rules.
-    ///
-    /// # Errors
-    /// `AccessDenied`, `NoSuchBucket`, or the database cannot be asked.
-    pub async fn require_source(
-        &self,
-        source: Resource<'_>,
-        found: Option<&ObjectInfo>,
-        tags: bool,
-    ) -> S3Result<Arc<BucketRules>> {
-        let name = BucketName::new(source.bucket.unwrap_or_default());
-        let rules = self.directory.bucket(&name).await.map_err(|error| self.directory.trouble(error))?;
-        let rules = rules.ok_or_else(|| self.directory.trouble(ErrorKind::NoSuchBucket.into()))?;
-        let versioned = |plain, of_version| if source.version.is_some() { of_version } else { plain };
-        let action = versioned("s3:GetObject", "s3:GetObjectVersion");
-        self.require_found(Some(&rules), action, source, found).await?;
-        self.require_payer(Some(&rules))?;
-        match found {
-            None if !self.may_list_in(Some(&rules), source) => return Err(denied()),
-            Some(found) if tags && !found.tags.is_empty() => {
-                let action = versioned("s3:GetObjectTagging", "s3:GetObjectVersionTagging");
-                self.require_found(Some(&rules), action, source, Some(found)).await?;
-            }
-            None | Some(_) => {}
-        }
-        Ok(rules)
     }
 
     /// What is said of a key that is not there: those who may not list the bucket are not told.
