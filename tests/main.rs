@@ -50,6 +50,7 @@ mod ranges;
 mod removal;
 mod renaming;
 mod sigv2;
+mod smuggling;
 mod streaming;
 mod tagging;
 mod tls;
