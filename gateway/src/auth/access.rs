@@ -90,8 +90,8 @@ impl Gate {
     async fn permit(&self, cx: &mut S3AccessContext<'_>, operation: &str) -> S3Result<Permit> {
         let verified = cx.extensions_mut().get::<Verified>().cloned();
         let (credentials, proof) = match verified {
-            Some(verified) => (verified.credentials, verified.proof),
-            None => (cx.credentials().cloned(), Proof::of(cx.uri(), cx.headers())),
+            Some(verified) => (verified.credentials, Some(verified.proof)),
+            None => (cx.credentials().cloned(), None),
         };
         let caller = match credentials {
             None => None,

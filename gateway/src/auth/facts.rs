@@ -215,6 +215,14 @@ fn pairs(uri: &Uri) -> Vec<(String, String)> {
 
 /// The version that a request names.
 pub(super) fn version(uri: &Uri) -> Option<String> {
+    // Most requests name none, and their names need no decoding.
+    let may_be = |pair: &str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        name == "versionId" || name.contains('%')
+    };
+    if !uri.query().is_some_and(|query| query.split('&').any(may_be)) {
+        return None;
+    }
     pairs(uri).into_iter().find(|(name, value)| name == "versionId" && !value.is_empty()).map(|(_, value)| value)
 }
 

@@ -19,7 +19,7 @@ use s3s::{Body, HttpRequest, S3Request, S3Response, S3Result, s3_error};
 use crate::auth::{Gate, Proof, Verified};
 use crate::protocol::{SetAside, error};
 
-use super::sub_resources;
+use super::sub_resources::{self, decoded};
 
 /// The headers that a read may carry and s3s may refuse.
 const CONDITIONS: [HeaderName; 5] =
@@ -142,14 +142,17 @@ fn stays_in_query(name: &str) -> bool {
 
 /// Headers that a presigned URL has as parameters: signed with it, they count as if they had been sent.
 fn hoisted(uri: &Uri) -> Vec<(String, String)> {
-    let Some(query) = uri.query().filter(|query| is_presigned(query)) else { return Vec::new() };
-    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap_or_default();
-    let pairs = pairs.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
-    pairs.filter(|(name, _)| name.starts_with("x-amz-") && !stays_in_query(name)).collect()
-}
-
-fn is_presigned(query: &str) -> bool {
-    sub_resources::keys(query).any(|key| key == "X-Amz-Signature")
+    let query = uri.query().unwrap_or_default();
+    let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let found = pairs.filter_map(|(name, value)| {
+        let name = decoded(name);
+        let may_be = name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-"));
+        let name = may_be.then(|| name.to_ascii_lowercase()).filter(|name| !stays_in_query(name))?;
+        Some((name, decoded(value).into_owned()))
+    });
+    let found: Vec<_> = found.collect();
+    let is_presigned = || sub_resources::keys(query).any(|key| key == "X-Amz-Signature");
+    if !found.is_empty() && is_presigned() { found } else { Vec::new() }
 }
 
 fn unsigned_uri(uri: &Uri) -> Option<Uri> {
@@ -157,7 +160,7 @@ fn unsigned_uri(uri: &Uri) -> Option<Uri> {
         sub_resources::keys(pair).any(|key| {
             let name = key.to_ascii_lowercase();
             name.starts_with("x-amz-") && name != "x-amz-request-payer"
-                || ["AWSAccessKeyId", "Signature", "Expires"].contains(&key.as_str())
+                || ["AWSAccessKeyId", "Signature", "Expires"].contains(&&*key)
         })
     };
     let kept: Vec<&str> = uri.query().unwrap_or_default().split('&').filter(|pair| !is_proof(pair)).collect();

@@ -4,12 +4,15 @@
 //! here s3s would refuse as well, in other words. Invariant: at most one proof reaches s3s.
 //! Source of the rules: AWS, "Authenticating Requests (AWS Signature Version 4)"; of the sentences, what S3 answers.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, header};
-use percent_encoding::percent_decode_str;
 use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 use time::format_description::FormatItem;
 use time::macros::format_description;
 use time::{Date, Duration, OffsetDateTime, PrimitiveDateTime};
+
+use super::sub_resources::{self, decoded};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const LONG_DATE: &[FormatItem<'_>] = format_description!("[year][month][day]T[hour][minute][second]Z");
@@ -22,7 +25,8 @@ const MAX_EXPIRES: i64 = 604_800;
 /// Checks the form of whatever proof a request has; one that has none passes.
 pub(super) fn check(headers: &HeaderMap, query: Option<&str>, region: &str, sigv2: bool) -> S3Result<()> {
     let query = Query(query.unwrap_or_default());
-    let presigned = ["X-Amz-Algorithm", "X-Amz-Signature", "X-Amz-Credential"].iter().any(|name| query.has(name));
+    let presigned = sub_resources::keys(query.0)
+        .any(|key| matches!(&*key, "X-Amz-Algorithm" | "X-Amz-Signature" | "X-Amz-Credential"));
     match headers.get(header::AUTHORIZATION) {
         Some(_) if presigned || query.has("Signature") => Err(s3_error!(
             InvalidArgument,
@@ -238,11 +242,10 @@ fn quotable(text: &str) -> String {
 /// The parameters of a query.
 struct Query<'a>(&'a str);
 
-impl Query<'_> {
-    fn get(&self, name: &str) -> Option<String> {
+impl<'a> Query<'a> {
+    fn get(&self, name: &str) -> Option<Cow<'a, str>> {
         let mut pairs = self.0.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-        pairs.find(|(key, _)| decode(key) == name).map(|(_, value)| decode(value))
+        pairs.find(|(key, _)| decoded(key) == name).map(|(_, value)| decoded(value))
     }
 
     fn has(&self, name: &str) -> bool {

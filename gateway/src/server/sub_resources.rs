@@ -4,6 +4,8 @@
 //! Here a key that names a sub-resource of S3 which this release does not have answers 501, a sub-resource with a method
 //! that S3 does not have for it answers 405, and a key that S3 does not know is ignored, as S3 ignores it.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, Method, header};
 use percent_encoding::percent_decode_str;
 use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
@@ -95,17 +97,17 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
     if *method == Method::OPTIONS {
         return Ok(());
     }
-    let keys: Vec<String> = keys(query.unwrap_or_default()).collect();
+    let keys: Vec<Cow<'_, str>> = keys(query.unwrap_or_default()).collect();
     let has = |name: &str| keys.iter().any(|key| key == name);
-    let is_unsupported = |key: &&String| {
+    let is_unsupported = |key: &&Cow<'_, str>| {
         let unanswered = answered(key).is_some_and(|methods| level != Level::Bucket || !methods.contains(method));
-        unanswered || UNSUPPORTED.contains(&key.as_str())
+        unanswered || UNSUPPORTED.contains(&&***key)
     };
     if let Some(key) = keys.iter().find(is_unsupported) {
         return Err(not_implemented(format!("?{key}")));
     }
     for key in &keys {
-        let misplaced = match key.as_str() {
+        let misplaced = match &**key {
             "tagging" => level == Level::Root || !matches!(*method, Method::GET | Method::PUT | Method::DELETE),
             "acl" => level == Level::Root || !matches!(*method, Method::GET | Method::PUT),
             // The one key with two places.
@@ -130,9 +132,7 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
         (&Method::DELETE, _) if has_unknown_flag(query.unwrap_or_default()) => {
             Err(not_implemented("a sub-resource".to_owned()))
         }
-        (&Method::PUT, Level::Object)
-            if has("versionId") && !keys.iter().any(|key| OF_VERSIONS.contains(&key.as_str())) =>
-        {
+        (&Method::PUT, Level::Object) if has("versionId") && !keys.iter().any(|key| OF_VERSIONS.contains(&&**key)) => {
             Err(s3_error!(InvalidArgument, "This operation does not accept a version-id."))
         }
         (&Method::PUT, Level::Object) if has("uploadId") != has("partNumber") => {
@@ -156,11 +156,16 @@ fn check_method(method: &Method) -> S3Result<()> {
 }
 
 /// The decoded keys of a query.
-pub(super) fn keys(query: &str) -> impl Iterator<Item = String> + '_ {
-    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let key = pair.split('=').next().unwrap_or_default().replace('+', " ");
-        percent_decode_str(&key).decode_utf8_lossy().into_owned()
-    })
+pub(super) fn keys(query: &str) -> impl Iterator<Item = Cow<'_, str>> + '_ {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| decoded(pair.split('=').next().unwrap_or_default()))
+}
+
+/// A key or a value of a query, decoded as s3s decodes it. Most need nothing.
+pub(super) fn decoded(text: &str) -> Cow<'_, str> {
+    if !text.contains(['%', '+']) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned())
 }
 
 /// Whether a request is an upload by an HTML form.

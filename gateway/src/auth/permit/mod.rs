@@ -44,7 +44,8 @@ pub struct Permit {
 /// What is known of a request before its operation runs.
 pub(super) struct Request<'a> {
     pub(super) connected: Option<Connected>,
-    pub(super) proof: Proof,
+    /// How it was signed, where that is not seen any more.
+    pub(super) proof: Option<Proof>,
     pub(super) uri: &'a Uri,
     pub(super) headers: &'a HeaderMap,
     pub(super) operation: &'a str,
@@ -85,6 +86,7 @@ impl Permit {
             || headers.contains_key("x-amz-copy-source");
         let context = if asked {
             let caller = caller.as_deref();
+            let proof = proof.unwrap_or_else(|| Proof::of(uri, headers));
             facts::gather(&Asked { caller, connected, proof: &proof, uri: Some(uri), headers, operation })
         } else {
             Context::default()
