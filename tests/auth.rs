@@ -251,3 +251,15 @@ async fn the_secret_is_never_written_to_the_log() {
     assert!(!log.contains("Signature="), "an Authorization header");
     assert!(!log.contains("lobgate-test@"), "the database's password");
 }
+
+#[tokio::test]
+async fn the_memory_of_a_gateway_is_not_dumped() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let mut stage = Stage::start().await;
+    let pid = stage.gateway.process_id().to_string();
+    let allowed = tokio::process::Command::new("prlimit").args(["--pid", &pid, "--core=unlimited"]).status().await;
+    assert!(allowed.expect("run prlimit").success());
+    stage.gateway.signal(nix::sys::signal::Signal::SIGABRT);
+    let ended = stage.gateway.ended().await;
+    assert!(ended.signal() == Some(6) && !ended.core_dumped(), "{ended:?}");
+}

@@ -116,6 +116,11 @@ impl Gateway {
         self.endpoint.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port in the endpoint")
     }
 
+    /// The process.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The most memory it ever had resident, bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("a process");

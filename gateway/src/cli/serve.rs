@@ -24,6 +24,10 @@ pub(super) const EXAMPLE: &str = "Examples:
   lobgate serve --database-url postgres://lobgate:password@db.example.org/lobgate";
 
 pub(super) async fn run(config: Config) -> anyhow::Result<Outcome> {
+    // Secrets and contents are in its memory: no core is dumped, and nobody but root looks in.
+    if let Err(error) = nix::sys::prctl::set_dumpable(false) {
+        tracing::warn!(%error, "a crash of this process may leave its memory, with its secrets, in a core dump");
+    }
     let mut signals = StopSignals::install()?;
     let shutdown = CancellationToken::new();
     let mut gateway = std::pin::pin!(serve(config, shutdown.clone()));
