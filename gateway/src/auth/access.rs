@@ -22,6 +22,7 @@ use crate::storage::types::BucketName;
 
 use super::directory::Directory;
 use super::facts::{self, Connected, Proof};
+use super::operation;
 use super::permit::{Permit, Request, Resource};
 use super::policy::Context;
 
@@ -75,13 +76,7 @@ impl Gate {
     /// # Errors
     /// `InvalidToken`.
     pub fn refuse_token(headers: &HeaderMap, uri: &Uri) -> S3Result<()> {
-        let in_query = |query: &str| {
-            query.split('&').any(|pair| {
-                let name = pair.split('=').next().unwrap_or_default();
-                name.eq_ignore_ascii_case("x-amz-security-token")
-            })
-        };
-        if headers.contains_key("x-amz-security-token") || uri.query().is_some_and(in_query) {
+        if headers.contains_key("x-amz-security-token") || facts::names_parameter(uri, "x-amz-security-token") {
             return Err(s3_error!(InvalidToken, "The provided token is malformed or otherwise invalid."));
         }
         Ok(())
@@ -96,6 +91,7 @@ impl Gate {
         let caller = match credentials {
             None => None,
             Some(credentials) => {
+                self.directory.used(&credentials.access_key);
                 let known = self.directory.identity(&credentials.access_key).await;
                 Some(known.map_err(|error| self.directory.trouble(error))?.ok_or_else(unknown_key)?)
             }
@@ -132,7 +128,9 @@ impl S3Access for Gate {
         }
         Self::refuse_token(cx.headers(), cx.uri())?;
         let mut permit = self.permit(cx, &operation).await?;
-        let later = KEY_BY_KEY.contains(&operation.as_str()) || BY_DOCUMENT.contains(&operation.as_str());
+        let later = KEY_BY_KEY.contains(&operation.as_str())
+            || BY_DOCUMENT.contains(&operation.as_str())
+            || operation == "CopyObject" && operation::copies_tags(cx.headers());
         if later && permit.is_hopeless() {
             return Err(s3_error!(AccessDenied, "Access Denied"));
         }
@@ -293,5 +291,6 @@ mod tests {
         assert_eq!(code(None, "/b/k?x=X-Amz-Security-Token"), None);
         assert_eq!(code(Some("x-amz-security-token"), "/b/k").as_deref(), Some("InvalidToken"));
         assert_eq!(code(None, "/b/k?X-Amz-Security-Token=t").as_deref(), Some("InvalidToken"));
+        assert_eq!(code(None, "/b/k?X-Amz-Security%2DToken=t").as_deref(), Some("InvalidToken"));
     }
 }

@@ -169,13 +169,18 @@ impl Directory {
             }
         };
         let ended = identity.expires_at.is_some_and(|at| at <= OffsetDateTime::now_utc());
-        if !ended {
-            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-            if !used.contains(access_key) {
-                used.insert(access_key.to_owned());
-            }
-        }
         Ok((!ended).then_some(identity))
+    }
+
+    /// Notes that an access key was used: a signature with it holds.
+    pub(super) fn used(&self, access_key: &str) {
+        if access_key == self.root_access_key {
+            return;
+        }
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if !used.contains(access_key) {
+            used.insert(access_key.to_owned());
+        }
     }
 
     fn identify(&self, access_key: &str, holder: KeyHolder) -> Option<Identity> {

@@ -21,6 +21,9 @@ pub struct Connected {
     pub tls: bool,
 }
 
+/// Longest text of a header that is held against patterns, bytes: S3 allows 8 KiB for all headers together.
+const LONGEST_FACT: usize = 8 << 10;
+
 /// How a request was signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
@@ -55,6 +58,13 @@ impl Proof {
             (None, Some(_)) => in_query(V2, None),
             (None, None) => Self::default(),
         }
+    }
+
+    /// Of a signature of version 2.
+    #[must_use]
+    pub fn of_v2(in_header: bool) -> Self {
+        let auth_type = if in_header { "REST-HEADER" } else { "REST-QUERY-STRING" };
+        Self { auth_type: Some(auth_type), version: Some(V2), date: None }
     }
 
     /// Of a form.
@@ -127,6 +137,9 @@ fn note_caller(context: &mut Context, caller: Option<&Identity>) {
 fn note_headers(context: &mut Context, headers: &HeaderMap) {
     for name in headers.keys() {
         let Some(value) = headers.get(name).and_then(|v| v.to_str().ok()) else { continue };
+        // Longer ones say nothing that a policy could want to know, and every pattern is held against them.
+        let short = value.get(..LONGEST_FACT).unwrap_or(value);
+        let value = if name == "x-amz-tagging" { value } else { short };
         match name.as_str() {
             "referer" => context.set("aws:Referer", value),
             "user-agent" => context.set("aws:UserAgent", value),
@@ -162,7 +175,7 @@ fn note_headers(context: &mut Context, headers: &HeaderMap) {
 pub(super) fn note_tags<'a>(context: &mut Context, tags: impl IntoIterator<Item = (&'a str, &'a str)>) {
     let mut keys = Vec::new();
     for (key, value) in tags {
-        context.set(&format!("s3:RequestObjectTag/{key}"), value);
+        context.add(&format!("s3:RequestObjectTag/{key}"), value);
         keys.push(key.to_owned());
     }
     context.set_all("s3:RequestObjectTagKeys", keys);
@@ -172,7 +185,7 @@ pub(super) fn note_tags<'a>(context: &mut Context, tags: impl IntoIterator<Item 
 pub(super) fn note_bucket_tags<'a>(context: &mut Context, tags: impl IntoIterator<Item = (&'a str, &'a str)>) {
     let mut keys = Vec::new();
     for (key, value) in tags {
-        context.set(&format!("aws:RequestTag/{key}"), value);
+        context.add(&format!("aws:RequestTag/{key}"), value);
         keys.push(key.to_owned());
     }
     context.set_all("aws:TagKeys", keys);
@@ -183,7 +196,9 @@ pub(super) fn note_retention(context: &mut Context, until: OffsetDateTime) {
     if let Ok(text) = until.format(&Rfc3339) {
         context.set("s3:object-lock-retain-until-date", text);
     }
-    let seconds = (until - OffsetDateTime::now_utc()).whole_seconds().max(0).unsigned_abs();
+    // Seconds, since a difference of moments may be none at the ends of time.
+    let seconds = until.unix_timestamp() - OffsetDateTime::now_utc().unix_timestamp();
+    let seconds = seconds.max(0).unsigned_abs();
     context.set("s3:object-lock-remaining-retention-days", seconds.div_ceil(86_400).to_string());
 }
 
@@ -211,6 +226,16 @@ fn note_proof(context: &mut Context, proof: &Proof) {
 /// The parameters of a query, decoded as s3s decodes them: what it acts on is what is judged.
 fn pairs(uri: &Uri) -> Vec<(String, String)> {
     serde_urlencoded::from_str(uri.query().unwrap_or_default()).unwrap_or_default()
+}
+
+/// Whether a query has a parameter, in whatever letters.
+pub(super) fn names_parameter(uri: &Uri, name: &str) -> bool {
+    let is_it = |pair: &str| {
+        let key = pair.split('=').next().unwrap_or_default();
+        let decoded = || percent_encoding::percent_decode_str(key).decode_utf8_lossy();
+        key.eq_ignore_ascii_case(name) || key.contains('%') && decoded().eq_ignore_ascii_case(name)
+    };
+    uri.query().is_some_and(|query| query.split('&').any(is_it))
 }
 
 /// The version that a request names.

@@ -24,4 +24,5 @@ pub use cipher::{Cipher, CipherError};
 pub use directory::{Directory, EncryptionKey, RootCredentials};
 pub use facts::{Connected, Proof};
 pub use identity::{Identity, Owner, account_of};
+pub use operation::copies_tags;
 pub use permit::{Permit, Resource};

@@ -58,6 +58,12 @@ fn writing(headers: &HeaderMap) -> Vec<&'static str> {
     actions
 }
 
+/// Whether a copy takes its source's tags along. It is judged once they are known.
+#[must_use]
+pub fn copies_tags(headers: &HeaderMap) -> bool {
+    headers.get("x-amz-tagging-directive").is_none_or(|directive| directive.as_bytes() != b"REPLACE")
+}
+
 /// What the creation of a bucket needs beside it (AWS: `CreateBucket`, "Permissions").
 fn creating(headers: &HeaderMap) -> Vec<&'static str> {
     let mut actions = vec!["s3:CreateBucket"];

@@ -55,11 +55,7 @@ fn of_object(action: &str) -> Option<Permission> {
 fn of_bucket(action: &str) -> Option<Permission> {
     Some(match action {
         "s3:ListBucket" | "s3:ListBucketVersions" | "s3:ListBucketMultipartUploads" => Permission::Read,
-        "s3:PutObject"
-        | "s3:DeleteObject"
-        | "s3:DeleteObjectVersion"
-        | "s3:AbortMultipartUpload"
-        | "s3:ListMultipartUploadParts" => Permission::Write,
+        "s3:PutObject" | "s3:DeleteObject" => Permission::Write,
         "s3:GetBucketAcl" => Permission::ReadAcp,
         "s3:PutBucketAcl" => Permission::WriteAcp,
         _ => return None,

@@ -196,8 +196,13 @@ async fn of_document(extensions: &Extensions, policy: AccessControlPolicy, owner
     if named != owner {
         return Err(s3_error!(AccessDenied, "Access Denied"));
     }
+    let given = policy.grants.unwrap_or_default();
+    // Counted before anybody is looked up.
+    if given.len() > MAX_GRANTS {
+        return Err(malformed_acl());
+    }
     let mut grants = Vec::new();
-    for grant in policy.grants.unwrap_or_default() {
+    for grant in given {
         let (Some(grantee), Some(permission)) = (grant.grantee, grant.permission) else { return Err(malformed_acl()) };
         let permission = match permission.as_str() {
             "READ" => Permission::Read,

@@ -14,6 +14,7 @@ use crate::storage::VersionConditions;
 use crate::storage::types::{EtagSet, ObjectInfo, WriteConditions};
 
 use super::error::{empty_headers_for_error, not_implemented, precondition_failed};
+use super::moment;
 
 /// Which headers carry the four conditions.
 struct Names {
@@ -206,7 +207,7 @@ fn entity_tags(list: &str) -> Vec<(String, bool, bool)> {
 
 fn http_date(headers: &HeaderMap, name: &HeaderName) -> Option<OffsetDateTime> {
     let text = headers.get(name)?.to_str().ok()?;
-    Timestamp::parse(TimestampFormat::HttpDate, text.trim()).ok().map(OffsetDateTime::from)
+    Timestamp::parse(TimestampFormat::HttpDate, text.trim()).ok().and_then(moment::moment)
 }
 
 /// 304 with the validators that RFC 9110, 15.4.5 asks for.

@@ -41,7 +41,7 @@ pub(super) async fn copy(gateway: &Gateway, mut req: S3Request<CopyObjectInput>)
 
     let source = gateway.storage.locate(&from, RangeRequest::Whole).await;
     let found = (&from, source.as_ref().ok().map(|source| &source.info));
-    let tags = (!replace_tags).then_some((&bucket, &key));
+    let tags = crate::auth::copies_tags(&req.headers).then_some((&bucket, &key));
     parties::admit_source(&req.headers, &req.extensions, found, tags).await?;
     let source = source.map_err(from_copy_source)?;
     ReadConditions::of_copy_source(&req.headers).check_copy_source(&source.info)?;

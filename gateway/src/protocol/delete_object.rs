@@ -11,7 +11,7 @@ use crate::storage::types::EtagSet;
 use crate::storage::{DeleteObject as Deletion, Deleted, Deleter};
 
 use super::error::{from_storage, no_such_version};
-use super::{Answer, Gateway, conditions, names, object_lock, parties, versions};
+use super::{Answer, Gateway, conditions, moment, names, object_lock, parties, versions};
 
 /// Keys in one DeleteObjects (AWS: "DeleteObjects").
 const MAX_KEYS: usize = 1000;
@@ -25,7 +25,7 @@ pub(super) async fn one(gateway: &Gateway, req: S3Request<DeleteObjectInput>) ->
         version: req.input.version_id.as_deref().map(versions::parse).transpose()?,
         if_match: conditions::if_match(&req.headers),
         if_match_size: req.input.if_match_size.map(size).transpose()?,
-        if_match_last_modified: req.input.if_match_last_modified_time.map(Into::into),
+        if_match_last_modified: req.input.if_match_last_modified_time.map(moment::of_timestamp).transpose()?,
     };
     let by = deleter(&req.headers, &req.extensions);
     let deleted = gateway.storage.delete_object(&bucket, deletion, &by).await.map_err(from_storage)?;
@@ -89,7 +89,7 @@ fn deletion(object: ObjectIdentifier) -> S3Result<Deletion> {
             tag => EtagSet::OneOf(vec![tag]),
         }),
         if_match_size: object.size.map(size).transpose()?,
-        if_match_last_modified: object.last_modified_time.map(Into::into),
+        if_match_last_modified: object.last_modified_time.map(moment::of_timestamp).transpose()?,
     })
 }
 

@@ -7,7 +7,7 @@
 
 use s3s::dto::*;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
-use time::{OffsetDateTime, Time, UtcOffset};
+use time::{OffsetDateTime, Time};
 use uuid::Uuid;
 
 use crate::storage::bucket_settings::Setting;
@@ -16,7 +16,7 @@ use crate::storage::types::MAX_KEY_BYTES;
 
 use super::error::{malformed_xml, not_implemented};
 use super::get_object::signed;
-use super::{Answer, Gateway, bucket_settings, names, parties, tagging};
+use super::{Answer, Gateway, bucket_settings, moment, names, parties, tagging};
 
 /// Rules of one bucket.
 const MAX_RULES: usize = 1000;
@@ -201,7 +201,7 @@ fn checked_size(size: i64) -> S3Result<u64> {
 }
 
 fn checked_date(date: Timestamp) -> S3Result<OffsetDateTime> {
-    let date = OffsetDateTime::from(date).to_offset(UtcOffset::UTC);
+    let date = moment::of_timestamp(date)?;
     if date.time() == Time::MIDNIGHT { Ok(date) } else { Err(invalid_argument("'Date' must be at midnight GMT")) }
 }
 

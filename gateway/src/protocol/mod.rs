@@ -30,6 +30,7 @@ mod list_uploads;
 mod list_versions;
 mod listing_token;
 mod metadata;
+mod moment;
 mod multipart;
 pub(crate) mod names;
 mod not_configured;

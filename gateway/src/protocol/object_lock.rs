@@ -15,6 +15,7 @@ use crate::storage::version_types::{
 };
 
 use super::error::{from_storage, malformed_xml, no_object_lock, not_locked};
+use super::moment;
 use super::{Answer, Gateway, names, tagging, versions};
 
 /// Longest default retention: 100 years (AWS: "Object Lock considerations").
@@ -188,10 +189,10 @@ fn hold(headers: &HeaderMap) -> S3Result<Option<bool>> {
 }
 
 fn in_the_future(until: OffsetDateTime) -> S3Result<OffsetDateTime> {
-    if until > OffsetDateTime::now_utc() {
-        Ok(until)
-    } else {
-        Err(s3_error!(InvalidArgument, "The retain until date must be in the future!"))
+    match moment::moment(until) {
+        Some(until) if until > OffsetDateTime::now_utc() => Ok(until),
+        Some(_) => Err(s3_error!(InvalidArgument, "The retain until date must be in the future!")),
+        None => Err(s3_error!(InvalidArgument, "The retain until date must lie before the year 9999")),
     }
 }
 

@@ -10,6 +10,7 @@ use s3s::{S3Error, S3Result};
 
 use crate::auth::{BucketRules, Owner, Permit, Resource};
 use crate::storage::types::{BucketName, ObjectInfo, ObjectKey};
+use crate::storage::version_types::Tags;
 use crate::storage::{ObjectVersion, StorageError};
 
 use super::admission;
@@ -102,13 +103,10 @@ pub(super) async fn admit_source(
     let version = source.version.map(|version| version.to_string());
     let rules = permit.require_source(resource(source, version.as_deref()), found, tags.is_some()).await?;
     admission::check_owner(headers, "x-amz-source-expected-bucket-owner", Some(&rules))?;
-    match tags.filter(|_| found.is_some_and(|found| !found.tags.is_empty())) {
-        Some((bucket, key)) => {
-            let target = Resource { bucket: Some(bucket.as_str()), key: Some(key.as_str()), version: None };
-            permit.require("s3:PutObjectTagging", target).await
-        }
-        None => Ok(()),
-    }
+    let Some((bucket, key)) = tags else { return Ok(()) };
+    let target = Resource { bucket: Some(bucket.as_str()), key: Some(key.as_str()), version: None };
+    let none = Tags::new();
+    permit.require_with_tags(Some("CopyObject"), (target, found.map_or(&none, |found| &found.tags)), headers).await
 }
 
 /// Lets an object that was found be read, where that depends on the object.
@@ -131,11 +129,24 @@ fn resource<'a>(object: &'a ObjectVersion, version: Option<&'a str>) -> Resource
 }
 
 /// Lets a rename read its source and delete it.
-pub(super) async fn admit_rename(extensions: &Extensions, bucket: &str, source: &str) -> S3Result<()> {
+/// `tags`: those that go along, which the new key has to allow.
+pub(super) async fn admit_rename(
+    extensions: &Extensions,
+    bucket: &str,
+    (source, key): (&str, &str),
+    tags: Option<&Tags>,
+) -> S3Result<()> {
     let Some(permit) = permit(extensions) else { return Ok(()) };
     let resource = Resource { bucket: Some(bucket), key: Some(source), version: None };
     permit.require("s3:GetObject", resource).await?;
-    permit.require("s3:DeleteObject", resource).await
+    permit.require("s3:DeleteObject", resource).await?;
+    let Some(tags) = tags else { return Ok(()) };
+    permit.require_with_tags(None, (Resource { key: Some(key), ..resource }, tags), &HeaderMap::new()).await
+}
+
+/// Whether policies have a say in a request.
+pub(super) fn judged_by_policies(extensions: &Extensions) -> bool {
+    permit(extensions).is_some_and(Permit::is_judged_by_policies)
 }
 
 /// Lets a form write under its key.
@@ -162,7 +173,7 @@ pub(super) async fn admit_deletion(
     let Some(permit) = permit(extensions) else { return Ok(()) };
     let resource = Resource { bucket: Some(bucket.as_str()), key: Some(key), version: version.as_deref() };
     let action = if version.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
-    permit.require(action, resource).await?;
+    permit.require_key(action, resource).await?;
     if bypass_governance {
         permit.require("s3:BypassGovernanceRetention", resource).await?;
     }

@@ -124,8 +124,9 @@ pub(crate) struct FormFound {
     pub(crate) has_policy: bool,
     /// Whether there is a signature of either version.
     pub(crate) is_signed: bool,
-    /// Whether that is version 2.
+    /// Whether that is version 2 alone.
     pub(crate) is_v2: bool,
+    is_v4: bool,
 }
 
 impl FormFound {
@@ -135,8 +136,8 @@ impl FormFound {
             "tagging" => &mut self.tagging,
             "acl" => &mut self.acl,
             "policy" => return self.has_policy = true,
-            "x-amz-signature" => return self.is_signed = true,
-            "signature" => return (self.is_signed, self.is_v2) = (true, true),
+            "x-amz-signature" => return (self.is_signed, self.is_v4, self.is_v2) = (true, true, false),
+            "signature" => return (self.is_signed, self.is_v2) = (true, !self.is_v4),
             _ => return,
         };
         self.repeated |= place.replace(value).is_some();

@@ -5,7 +5,8 @@ use percent_encoding::percent_decode_str;
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::storage::RenameObject;
+use crate::storage::types::RangeRequest;
+use crate::storage::{ObjectVersion, RenameObject};
 
 use super::conditions::ReadConditions;
 use super::{Answer, Gateway, names, parties};
@@ -22,7 +23,14 @@ pub(super) async fn rename(gateway: &Gateway, req: S3Request<RenameObjectInput>)
     if source == key {
         return Err(s3_error!(InvalidRequest, "An object cannot be renamed to the key that it has."));
     }
-    parties::admit_rename(&req.extensions, bucket.as_str(), source.as_str()).await?;
+    let moved = ObjectVersion { bucket: bucket.clone(), key: source.clone(), version: None };
+    let tags = match parties::judged_by_policies(&req.extensions) {
+        // One that is not there has none; the statement says so.
+        true => gateway.storage.head(&moved, RangeRequest::Whole).await.ok().map(|found| found.info.tags),
+        false => None,
+    };
+    let keys = (source.as_str(), key.as_str());
+    parties::admit_rename(&req.extensions, bucket.as_str(), keys, tags.as_ref()).await?;
     let rename = RenameObject {
         bucket,
         source,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::request::Parts;
-use http::{HeaderMap, Uri, header};
+use http::{HeaderMap, HeaderName, Uri, header};
 use ring::hmac;
 use s3s::auth::{Credentials, S3Auth as _};
 use s3s::service::S3Service;
@@ -55,6 +55,8 @@ const COVERED: &[&str] = &[
     "website",
 ];
 
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+
 /// Verifies, and passes on.
 pub(super) struct SignatureV2 {
     secrets: Secrets,
@@ -77,7 +79,7 @@ impl SignatureV2 {
     pub(super) async fn call(&self, request: HttpRequest, bucket_in_host: Option<&str>) -> S3Result<s3s::HttpResponse> {
         let (mut parts, body) = request.into_parts();
         let credentials = self.verify(&parts, bucket_in_host).await?;
-        let proof = Proof::of(&parts.uri, &parts.headers);
+        let proof = Proof::of_v2(parts.headers.contains_key(header::AUTHORIZATION));
         parts.extensions.insert(Verified { credentials: Some(credentials), proof });
         let request = second_pass::without_signature(parts, body).ok_or_else(error::internal)?;
         self.trusted.call(request).await.map_err(|failure| {
@@ -88,6 +90,17 @@ impl SignatureV2 {
 
     async fn verify(&self, parts: &Parts, bucket_in_host: Option<&str>) -> S3Result<Credentials> {
         let query = pairs(&parts.uri);
+        // What is there twice is covered by no signature: it counts as absent there, and as present where it is acted upon.
+        let twice = query.windows(2).any(|pair| pair[0].0 == pair[1].0);
+        let headers_twice = [header::AUTHORIZATION, header::CONTENT_TYPE, header::DATE, CONTENT_MD5]
+            .iter()
+            .any(|name| parts.headers.get_all(name).iter().count() > 1);
+        if twice || headers_twice {
+            return Err(s3_error!(
+                InvalidArgument,
+                "A parameter or header of a signed request may be given once only."
+            ));
+        }
         let uncovered =
             |(key, _): &&(String, String)| sub_resources::is_sub_resource(key) && !COVERED.contains(&key.as_str());
         if query.iter().any(|pair| uncovered(&pair)) {

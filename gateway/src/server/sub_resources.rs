@@ -132,6 +132,10 @@ pub(super) fn check(method: &Method, level: Level, query: Option<&str>, headers:
         (&Method::DELETE, _) if has_unknown_flag(query.unwrap_or_default()) => {
             Err(not_implemented("a sub-resource".to_owned()))
         }
+        // It was meant for something in the bucket.
+        (&Method::DELETE, Level::Bucket) if ["versionId", "partNumber", "list-type"].iter().any(|name| has(name)) => {
+            Err(method_not_allowed())
+        }
         (&Method::PUT, Level::Object) if has("versionId") && !keys.iter().any(|key| OF_VERSIONS.contains(&&**key)) => {
             Err(s3_error!(InvalidArgument, "This operation does not accept a version-id."))
         }

@@ -11,6 +11,7 @@ use crate::auth::facts::{self, Asked, Proof};
 use crate::auth::operation;
 use crate::storage::ErrorKind;
 use crate::storage::types::{BucketName, ObjectInfo};
+use crate::storage::version_types::Tags;
 
 use super::{Permit, Resource, denied};
 
@@ -89,5 +90,39 @@ impl Permit {
             None | Some(_) => {}
         }
         Ok(rules)
+    }
+
+    /// Lets something be written with tags that are not in the request, but come from what it is made of. `operation`: what
+    /// is asked for altogether; `None`: it has been let in but for the tags.
+    ///
+    /// # Errors
+    /// `AccessDenied`, or the database cannot be asked.
+    pub async fn require_with_tags(
+        &self,
+        operation: Option<&str>,
+        (resource, tags): (Resource<'_>, &Tags),
+        headers: &HeaderMap,
+    ) -> S3Result<()> {
+        let mut permit = self.clone();
+        // A header says nothing where tags are taken along.
+        let mut headers = headers.clone();
+        headers.remove("x-amz-tagging");
+        permit.note(|context| {
+            context.forget("s3:requestobjecttag");
+            facts::note_tags(context, tags.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        });
+        if let Some(operation) = operation {
+            permit.admit(operation, resource, &headers).await?;
+        }
+        match tags.is_empty() {
+            true => Ok(()),
+            false => permit.require("s3:PutObjectTagging", resource).await,
+        }
+    }
+
+    /// Whether policies have a say in what the caller does in the bucket of the request.
+    #[must_use]
+    pub fn is_judged_by_policies(&self) -> bool {
+        self.is_asked(self.rules.as_deref())
     }
 }

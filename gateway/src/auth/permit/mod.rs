@@ -7,6 +7,8 @@ mod beyond_path;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Uri};
 use s3s::{S3Error, S3Result, s3_error};
@@ -39,6 +41,8 @@ pub struct Permit {
     deferred: Vec<&'static str>,
     /// Whether nothing lets the caller at an upload but having begun it.
     only_its_own: bool,
+    /// Time spent judging, microseconds.
+    judging: Arc<AtomicU64>,
 }
 
 /// What is known of a request before its operation runs.
@@ -50,6 +54,11 @@ pub(super) struct Request<'a> {
     pub(super) headers: &'a HeaderMap,
     pub(super) operation: &'a str,
 }
+
+/// Longest time that is spent judging one request.
+const MOST_JUDGING: Duration = Duration::from_secs(2);
+/// Time after which others are let before.
+const TURN: Duration = Duration::from_millis(2);
 
 /// Operations on an upload that who began it may do; each of them calls [`Permit::confirm_upload`].
 const OF_UPLOADS: [&str; 2] = ["ListParts", "AbortMultipartUpload"];
@@ -103,6 +112,7 @@ impl Permit {
             promises,
             deferred: Vec::new(),
             only_its_own: false,
+            judging: Arc::default(),
         }
     }
 
@@ -239,6 +249,15 @@ impl Permit {
         if missing && !self.may_list { denied() } else { error }
     }
 
+    /// Lets one of several keys be acted upon that the document of a request names.
+    ///
+    /// # Errors
+    /// `AccessDenied`, or the database cannot be asked.
+    pub async fn require_key(&self, action: &str, resource: Resource<'_>) -> S3Result<()> {
+        self.require_payer(self.rules.as_deref())?;
+        self.require(action, resource).await
+    }
+
     /// Where the requester pays, all but the bucket's owner have to say that they do, and who they are (AWS: "Using Requester
     /// Pays buckets").
     fn require_payer(&self, rules: Option<&BucketRules>) -> S3Result<()> {
@@ -263,7 +282,10 @@ impl Permit {
             None => None,
         };
         let context = self.context_of(rules, resource, tags.as_ref());
-        match self.judge(action, resource, rules, &context) {
+        let begun = Instant::now();
+        let verdict = self.judge(action, resource, rules, &context);
+        self.account_for(begun).await?;
+        match verdict {
             Verdict::Allowed => Ok(()),
             Verdict::Denied | Verdict::Unsaid => Err(denied()),
             Verdict::AskObject(permission) => {
@@ -279,11 +301,33 @@ impl Permit {
         }
     }
 
+    /// Counts the time that judging takes: a policy may be such that it is long, a request may ask often, and others want to
+    /// be judged too.
+    async fn account_for(&self, begun: Instant) -> S3Result<()> {
+        let spent = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let total = self.judging.fetch_add(spent, Ordering::Relaxed).saturating_add(spent);
+        if total > MOST_JUDGING.as_micros().try_into().unwrap_or(u64::MAX) {
+            tracing::warn!(
+                bucket = self.rules.as_deref().map(|rules| rules.name.as_str()),
+                "policies take too long to judge by"
+            );
+            return Err(s3_error!(SlowDown, "The policies of this request take too long to judge by."));
+        }
+        if spent > TURN.as_micros().try_into().unwrap_or(u64::MAX) {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Whether policies have a say.
+    fn is_asked(&self, rules: Option<&BucketRules>) -> bool {
+        rules.is_some_and(|rules| rules.policy.is_some())
+            || self.caller().is_some_and(|caller| !caller.policies.is_empty())
+    }
+
     /// The facts, with those of what something is done to.
     fn context_of(&self, rules: Option<&BucketRules>, resource: Resource<'_>, tags: Option<&Tags>) -> Cow<'_, Context> {
-        let asked = rules.is_some_and(|rules| rules.policy.is_some())
-            || self.caller().is_some_and(|caller| !caller.policies.is_empty());
-        if !asked {
+        if !self.is_asked(rules) {
             return Cow::Borrowed(&self.context);
         }
         let mut context = (*self.context).clone();
@@ -295,7 +339,7 @@ impl Permit {
             context.set("s3:VersionId", version);
         }
         for (name, value) in tags.into_iter().flatten() {
-            context.set(&format!("s3:ExistingObjectTag/{name}"), value.as_str());
+            context.add(&format!("s3:ExistingObjectTag/{name}"), value.as_str());
         }
         Cow::Owned(context)
     }

@@ -4,6 +4,7 @@
 //! something: none may be). A key that the request lacks fulfils only the negated operators, `…IfExists` and `Null`.
 //! Invariant: an operator that is not known never gets into a policy, so that none is ever skipped.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use base64::Engine as _;
@@ -110,7 +111,14 @@ impl Condition {
             _ => true,
         };
         let sound = !values.is_empty() && values.iter().all(sound);
+        // The same value twice says nothing, and costs as much again.
+        let values: Vec<String> = BTreeSet::from_iter(values).into_iter().collect();
         sound.then(|| Self { set, test: *test, negated: *negated, if_exists, key: key.to_ascii_lowercase(), values })
+    }
+
+    /// Its values.
+    pub(super) fn values(&self) -> &[String] {
+        &self.values
     }
 
     /// The key that is looked at, lower case.
@@ -138,8 +146,9 @@ impl Condition {
             && self.values.iter().all(fixed)
     }
 
-    /// Whether the request fulfils it.
-    pub(super) fn holds(&self, context: &Context, variables: bool) -> bool {
+    /// Whether the request fulfils it. `allow`: of a statement that allows something: of several values of a key that has one,
+    /// all have to fulfil it there, any in one that denies.
+    pub(super) fn holds(&self, context: &Context, variables: bool, allow: bool) -> bool {
         let given = context.values(&self.key);
         if self.test == Test::Null {
             let absent = given.is_none().to_string();
@@ -156,9 +165,10 @@ impl Condition {
             let found = self.values.iter().any(|value| self.test.passes(value, text, context, variables));
             found != self.negated
         };
-        match (self.set, self.negated) {
-            (Some(Set::All), _) | (None, true) => given.iter().all(one),
-            (Some(Set::Any), _) | (None, false) => given.iter().any(one),
+        match self.set {
+            Some(Set::All) => given.iter().all(one),
+            None if allow => given.iter().all(one),
+            Some(Set::Any) | None => given.iter().any(one),
         }
     }
 }
@@ -167,10 +177,8 @@ impl Test {
     fn passes(self, value: &str, text: &str, context: &Context, variables: bool) -> bool {
         match self {
             Self::Equals => pattern::equals(value, text, context, variables),
-            Self::EqualsIgnoreCase => {
-                pattern::equals(&value.to_lowercase(), &text.to_lowercase(), context, variables)
-                    || value.eq_ignore_ascii_case(text)
-            }
+            Self::EqualsIgnoreCase => pattern::text_of(value, text.len(), context, variables)
+                .is_some_and(|value| value.to_lowercase() == text.to_lowercase()),
             Self::Like => pattern::matches(value, text, context, variables),
             Self::Arn => arn_matches(value, text, context, variables),
             Self::Numeric(order) => match (value.parse::<f64>(), text.parse::<f64>()) {
@@ -206,7 +214,7 @@ impl Order {
 
 /// The parts between the first five colons are compared one by one, so that a `*` does not reach over them.
 fn arn_matches(value: &str, text: &str, context: &Context, variables: bool) -> bool {
-    let (values, texts): (Vec<&str>, Vec<&str>) = (value.splitn(6, ':').collect(), text.splitn(6, ':').collect());
+    let (values, texts) = (pattern::split(value, ':', 6, variables), text.splitn(6, ':').collect::<Vec<_>>());
     value == "*"
         || values.len() == texts.len()
             && values.iter().zip(texts).all(|(value, text)| pattern::matches(value, text, context, variables))
@@ -256,7 +264,7 @@ mod tests {
         context.set("aws:username", "al");
         context.set_all("s3:RequestObjectTagKeys", ["a", "b"].map(String::from).to_vec());
         let values = values.iter().map(|v| (*v).to_owned()).collect();
-        Condition::parse(operator, key, values).expect("an operator").holds(&context, true)
+        Condition::parse(operator, key, values).expect("an operator").holds(&context, true, false)
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The condition keys that a policy may look at (AWS: "Condition keys for Amazon S3", "AWS global condition context keys").
 //!
-//! A condition on a key that nothing ever sets would be a denial that never comes, so that a misspelt key is refused.
+//! A condition on a key that nothing ever sets would be a denial that never comes: a misspelt key is refused, and so is one that
+//! S3 would set here and lobgate does not (tags of buckets and of users, the region, the version of TLS). Keys of what does not
+//! exist here (networks, organisations, other services) are absent, as they are on AWS where they do not apply.
 
 /// What S3 itself has; `*` stands for a name that the policy chooses.
 const OF_S3: &[&str] = &[
     "s3:authtype",
-    "s3:buckettag/*",
     "s3:dataaccesspointaccount",
     "s3:dataaccesspointarn",
     "s3:accesspointnetworkorigin",
@@ -26,7 +27,6 @@ const OF_S3: &[&str] = &[
     "s3:resourceaccount",
     "s3:signatureage",
     "s3:signatureversion",
-    "s3:tlsversion",
     "s3:versionid",
     "s3:x-amz-acl",
     "s3:x-amz-content-sha256",
@@ -63,15 +63,12 @@ const GLOBAL: &[&str] = &[
     "aws:principalorgpaths",
     "aws:principalservicename",
     "aws:principalservicenameslist",
-    "aws:principaltag/*",
     "aws:principaltype",
     "aws:referer",
-    "aws:requestedregion",
     "aws:requesttag/*",
     "aws:resourceaccount",
     "aws:resourceorgid",
     "aws:resourceorgpaths",
-    "aws:resourcetag/*",
     "aws:securetransport",
     "aws:sourceaccount",
     "aws:sourcearn",

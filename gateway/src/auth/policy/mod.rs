@@ -144,10 +144,14 @@ impl Policy {
         self.statements.iter().any(Statement::is_public)
     }
 
-    /// Whether a condition looks at a key that begins so (lower case).
+    /// Whether a condition or a variable looks at a key that begins so (lower case).
     #[must_use]
     pub fn looks_at(&self, key: &str) -> bool {
-        self.statements.iter().flat_map(|s| &s.conditions).any(|c| c.key().starts_with(key))
+        let variable = format!("${{{key}");
+        let names = |text: &String| self.variables && text.to_ascii_lowercase().contains(&variable);
+        let conditions = || self.statements.iter().flat_map(|s| &s.conditions);
+        conditions().any(|c| c.key().starts_with(key) || c.values().iter().any(names))
+            || self.statements.iter().any(|s| s.resources.values().iter().any(names))
     }
 
     /// The principals that it names by an AWS name or a canonical id.
@@ -181,7 +185,7 @@ impl Statement {
         principal
             && self.actions.covers(|pattern| pattern::action_matches(pattern, question.action))
             && self.resources.covers(|pattern| pattern::matches(pattern, resource, question.context, variables))
-            && self.conditions.iter().all(|condition| condition.holds(question.context, variables))
+            && self.conditions.iter().all(|condition| condition.holds(question.context, variables, self.allow))
     }
 
     fn is_public(&self) -> bool {

@@ -25,6 +25,32 @@ pub(super) fn equals(value: &str, text: &str, context: &Context, variables: bool
     segments(value, text.len(), context, variables, false).is_some_and(|segments| fits(&segments, &text))
 }
 
+/// A value with its variables in place. `None`: one has no value, or there is more than a text of `most` bytes holds.
+pub(super) fn text_of(value: &str, most: usize, context: &Context, variables: bool) -> Option<String> {
+    let segments = segments(value, most, context, variables, false)?;
+    segments.into_iter().flatten().collect()
+}
+
+/// The pieces between separators, at most `most`; one within a variable separates nothing.
+pub(super) fn split(pattern: &str, separator: char, most: usize, variables: bool) -> Vec<&str> {
+    let (mut pieces, mut begin, mut at) = (Vec::new(), 0, 0);
+    while let Some(c) = pattern.get(at..).and_then(|rest| rest.chars().next()) {
+        let rest = pattern.get(at..).unwrap_or_default();
+        let variable = rest.strip_prefix("${").and_then(|inside| inside.find('}')).filter(|_| variables);
+        if let Some(end) = variable {
+            at += "${".len() + end + "}".len();
+            continue;
+        }
+        if c == separator && pieces.len() + 1 < most {
+            pieces.push(pattern.get(begin..at).unwrap_or_default());
+            begin = at + c.len_utf8();
+        }
+        at += c.len_utf8();
+    }
+    pieces.push(pattern.get(begin..).unwrap_or_default());
+    pieces
+}
+
 /// Whether an action is what a pattern says; letters are the same in both cases.
 pub(super) fn action_matches(pattern: &str, action: &str) -> bool {
     let (pattern, action) = (pattern.to_ascii_lowercase(), action.to_ascii_lowercase());
@@ -105,10 +131,38 @@ fn fits(segments: &[Segment], text: &[char]) -> bool {
     true
 }
 
+/// As [`find`], of a piece that fits a word: what nearly all do.
+fn find_short(segment: &[Option<char>], text: &[char]) -> Option<usize> {
+    let (mut any, mut ascii, mut others) = (0_u64, [0_u64; 128], HashMap::<char, u64>::new());
+    for (at, c) in segment.iter().enumerate() {
+        let mask = match c {
+            None => &mut any,
+            Some(c) => match ascii.get_mut(*c as usize) {
+                Some(mask) => mask,
+                None => others.entry(*c).or_default(),
+            },
+        };
+        *mask |= 1 << at;
+    }
+    let last = 1_u64 << (segment.len() - 1);
+    let mut state = 0_u64;
+    for (at, c) in text.iter().enumerate() {
+        let mask = ascii.get(*c as usize).or_else(|| others.get(c)).copied().unwrap_or(0);
+        state = (state << 1 | 1) & (any | mask);
+        if state & last != 0 {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
 /// Where a piece ends that is found first in a text.
 fn find(segment: &[Option<char>], text: &[char]) -> Option<usize> {
     if segment.is_empty() {
         return Some(0);
+    }
+    if segment.len() <= 64 {
+        return find_short(segment, text);
     }
     // Shift-and: bit n tells whether the text up to here ends with the first n + 1 characters of the piece.
     let words = segment.len().div_ceil(64);

@@ -196,9 +196,13 @@ fn located(row: &Row, named: bool) -> Found {
     Found::Object(Box::new(LocatedRow { info, content: row.get("content_id"), inline }))
 }
 
+const END_OF_TIME: OffsetDateTime = time::macros::datetime!(9998-12-31 23:59:59 UTC);
+
 fn retention_of(row: &Row) -> Option<Retention> {
     let mode = RetentionMode::parse(row.get::<_, Option<&str>>("retention_mode")?)?;
-    Some(Retention { mode, until: row.get::<_, Option<OffsetDateTime>>("retain_until")? })
+    // One that cannot be held here is further off than any that can.
+    let until = row.try_get::<_, Option<OffsetDateTime>>("retain_until").unwrap_or(Some(END_OF_TIME))?;
+    Some(Retention { mode, until })
 }
 
 fn located_part(row: &Row) -> LocatedPart {
